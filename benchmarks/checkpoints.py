@@ -29,7 +29,7 @@ from memrelay.integrations.langgraph import MemrelaySaver
 from memrelay.pipelines.secret_references import NO_SECRETS
 from memrelay.worker.deferred_calls.bus_operations import BusOperations, CallOperations
 from tests.support.bundles import make_bundle, make_uid
-from tests.support.house import House
+from tests.support.system import TestSystem
 
 Saver = BaseCheckpointSaver[Any]
 THREAD: Any = {"configurable": {"thread_id": "ada:chat:support", "checkpoint_ns": ""}}
@@ -114,9 +114,9 @@ class DeferredCall:
 
 
 @asynccontextmanager
-async def open_over_bus(house: House, uid: str) -> AsyncIterator[Saver]:
+async def open_over_bus(system: TestSystem, uid: str) -> AsyncIterator[Saver]:
     """Open MemrelaySaver as a deferred call of a worker uses it."""
-    bus = BusOperations(Address(path=str(house.server.socket_path)), NO_SECRETS)
+    bus = BusOperations(Address(path=str(system.server.socket_path)), NO_SECRETS)
     try:
         yield MemrelaySaver(DeferredCall(CallOperations(bus, uid, "agent", f"{uid}/e")))
     finally:
@@ -125,20 +125,20 @@ async def open_over_bus(house: House, uid: str) -> AsyncIterator[Saver]:
 
 async def measure(turns: int) -> dict[str, Figures]:
     """Return the figures of each saver. The savers take turns."""
-    with House() as house:
+    with TestSystem() as system:
         uid = make_uid()
-        worker = house.start_worker()
-        # `deploy` of the house runs a loop of its own.
-        await asyncio.to_thread(house.deploy, make_bundle(uid))
+        worker = system.start_worker()
+        # `deploy` of the system runs a loop of its own.
+        await asyncio.to_thread(system.deploy, make_bundle(uid))
         files = {
-            "AsyncSqliteSaver": house.folder / "peer.db",
-            "embedded": house.folder / "own.db",
-            "bus": house.store_file(uid),
+            "AsyncSqliteSaver": system.folder / "peer.db",
+            "embedded": system.folder / "own.db",
+            "bus": system.store_file(uid),
         }
         async with (
             open_peer(files["AsyncSqliteSaver"]) as peer,
             open_embedded(files["embedded"]) as own,
-            open_over_bus(house, uid) as remote,
+            open_over_bus(system, uid) as remote,
         ):
             times = await _run(dict(zip(files, (peer, own, remote), strict=True)), turns)
         await asyncio.to_thread(worker.stop)  # it moves the log into the file

@@ -89,7 +89,7 @@ def test_a_child_has_loaded_modules_and_neither_threads_nor_handles_of_others(
     modules: dict[str, str], tmp_path: Path
 ) -> None:
     waiting = start(modules, "wait")
-    waiting.lives_until(lambda: "handles" in waiting.said)
+    waiting.lives_until(lambda: "handles" in waiting.output)
 
     shown = json.loads(run_python("show", [], tmp_path, modules).out)
 
@@ -112,9 +112,9 @@ def test_an_exception_ends_a_child_with_its_traceback(
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
 def test_a_signal_ends_a_child(modules: dict[str, str], number: signal.Signals) -> None:
     process = start(modules, "wait")
-    process.lives_until(lambda: "handles" in process.said)
+    process.lives_until(lambda: "handles" in process.output)
 
-    process.tell(number)
+    process.send_signal(number)
 
     assert process.await_end() == -number
     assert not process.lives

@@ -20,14 +20,18 @@ def make_bundle(uid: str, more_relays: int = 0) -> dict[str, Any]:
     """Return the bundle of pipeline `uid`. Its `more_relays` extra relays match no message."""
     agents = []
     for name, pattern in COMMANDS.items():
-        agents.append(_agent(f"dispatch_{name}", "regex_match", {"pattern": pattern}, hears="User"))
+        agents.append(
+            _agent(f"dispatch_{name}", "regex_match", {"pattern": pattern}, senders="User")
+        )
         arguments = {"memory_id": "instances/${pipeline_uid}/memories", **ARGUMENTS.get(name, {})}
         agents.append(
-            _agent(f"memory_{name}", f"memory_{name}", arguments, hears=f"dispatch_{name}")
+            _agent(f"memory_{name}", f"memory_{name}", arguments, senders=f"dispatch_{name}")
         )
     for number in range(more_relays):
         pattern = rf"^/other{number}\s+(.*)" if number % 2 else rf"(?i)\bother-{number}-(\d+)"
-        agents.append(_agent(f"other_{number}", "regex_match", {"pattern": pattern}, hears="User"))
+        agents.append(
+            _agent(f"other_{number}", "regex_match", {"pattern": pattern}, senders="User")
+        )
     return {
         "pipeline_name": "yardstick",
         "pipeline_desc": "The job of the yardstick.",
@@ -37,14 +41,14 @@ def make_bundle(uid: str, more_relays: int = 0) -> dict[str, Any]:
     }
 
 
-def _agent(name: str, block: str, arguments: dict[str, Any], hears: str) -> dict[str, Any]:
+def _agent(name: str, block: str, arguments: dict[str, Any], senders: str) -> dict[str, Any]:
     return {
         "agent_class": "wf_agent",
         "agent_alias": name,
         "agent_name": name,
         "agent_rec_swarm": "chat",
         "agent_send_swarm": "chat",
-        "agent_from": hears,
+        "agent_from": senders,
         "wf_agent_name": name,
         "wf_diagram_webhook": block,
         "wf_publish_results": True,

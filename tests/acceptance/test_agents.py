@@ -11,12 +11,12 @@ import pytest
 
 from tests.support.agents import Asked, with_prompt
 from tests.support.bundles import make_agent
-from tests.support.house import House
 from tests.support.model_server import Json, ModelServer, calls, fault
+from tests.support.system import TestSystem
 from tests.support.waiting import wait_for
 
 SAMPLE = Path(__file__).resolve().parents[2] / "memrelay" / "pipelines" / "assistant.json"
-IDENTIFY = make_agent("who", "identify_user", {"forward": True}, hears="User", to="known")
+IDENTIFY = make_agent("who", "identify_user", {"forward": True}, senders="User", to="known")
 # Checks a bundle with an agent and loads its block, as a worker does before the first turn.
 LOAD = """
 import sys
@@ -29,11 +29,11 @@ print(*sys.modules)
 
 
 @pytest.fixture(scope="module")
-def house() -> Iterator[House]:
-    with House() as house:
-        house.start_worker(may_call_private=True)
-        yield house
-        assert house.workers[-1].stop() == 0
+def system() -> Iterator[TestSystem]:
+    with TestSystem() as system:
+        system.start_worker(may_call_private=True)
+        yield system
+        assert system.workers[-1].stop() == 0
 
 
 @pytest.fixture
@@ -42,15 +42,15 @@ def model() -> Iterator[ModelServer]:
         yield model
 
 
-def identified(house: House, model: ModelServer, **args: Any) -> Asked:
+def identified(system: TestSystem, model: ModelServer, **args: Any) -> Asked:
     """Return an agent behind `identify_user`."""
-    return Asked(house, model, IDENTIFY, hears="who", on="known", **args)
+    return Asked(system, model, IDENTIFY, senders="who", on="known", **args)
 
 
 def test_9_each_request_has_the_prompt_twice_and_the_conversation(
-    house: House, model: ModelServer
+    system: TestSystem, model: ModelServer
 ) -> None:
-    asked = Asked(house, model, system_prompt="P", conversation_memory=True)
+    asked = Asked(system, model, system_prompt="P", conversation_memory=True)
 
     asked.ask("one")
     asked.ask("two")
@@ -60,9 +60,9 @@ def test_9_each_request_has_the_prompt_twice_and_the_conversation(
 
 
 def test_9_without_conversation_memory_each_message_stands_alone(
-    house: House, model: ModelServer
+    system: TestSystem, model: ModelServer
 ) -> None:
-    asked = Asked(house, model, system_prompt="P")
+    asked = Asked(system, model, system_prompt="P")
 
     asked.ask("one")
     asked.ask("two")
@@ -71,8 +71,8 @@ def test_9_without_conversation_memory_each_message_stands_alone(
 
 
 @pytest.mark.parametrize("make", [Asked, identified])
-def test_11_users_share_no_conversation(house: House, model: ModelServer, make: Any) -> None:
-    asked = make(house, model, conversation_memory=True)
+def test_11_users_share_no_conversation(system: TestSystem, model: ModelServer, make: Any) -> None:
+    asked = make(system, model, conversation_memory=True)
 
     for text in ("cat", "dog"):
         for name in ("Ada", "Bob"):
@@ -87,8 +87,8 @@ def test_11_users_share_no_conversation(house: House, model: ModelServer, make: 
     assert "cat" in asked_by[2] and "cat" in asked_by[3]
 
 
-def test_13_the_history_shows_what_was_said(house: House, model: ModelServer) -> None:
-    asked = Asked(house, model, system_prompt="P", conversation_memory=True)
+def test_13_the_history_shows_what_was_said(system: TestSystem, model: ModelServer) -> None:
+    asked = Asked(system, model, system_prompt="P", conversation_memory=True)
     for text in ("one", "two", "three"):
         asked.ask(text)
 
@@ -105,10 +105,10 @@ def test_13_the_history_shows_what_was_said(house: House, model: ModelServer) ->
 
 
 def test_14_retrieved_knowledge_follows_the_prompt_and_is_not_stored(
-    house: House, model: ModelServer
+    system: TestSystem, model: ModelServer
 ) -> None:
     asked = Asked(
-        house,
+        system,
         model,
         system_prompt="P",
         conversation_memory=True,
@@ -132,18 +132,18 @@ def test_14_retrieved_knowledge_follows_the_prompt_and_is_not_stored(
 
 
 def test_15_the_model_writes_once_to_the_memory_of_the_bundle(
-    house: House, model: ModelServer
+    system: TestSystem, model: ModelServer
 ) -> None:
-    asked = Asked(house, model)
+    asked = Asked(system, model)
     memory = asked.operate("memories.create", {"name": "Notes"})["id"]
     asked.deploy_again(knowledge_config={"write_memory_id": memory})
     model.script.append(calls(("write_memory", {"content": "Ada likes tea", "memory_id": "mem_x"})))
     model.reply = lambda request: _hold_once(model, "Noted.")
     ident = asked.send("remember that")
     wait_for(lambda: len(model.requests) == 2, "the tool has run")
-    house.workers[-1].kill()
+    system.workers[-1].kill()
     model.hold.set()
-    house.start_worker(may_call_private=True)
+    system.start_worker(may_call_private=True)
 
     assert asked.answer(ident) == "Noted."
 
@@ -165,20 +165,22 @@ def _hold_once(model: ModelServer, text: str) -> str:
     return text
 
 
-def test_fault_1_users_without_identity_share_no_thread(house: House, model: ModelServer) -> None:
-    asked = Asked(house, model, conversation_memory=True)
+def test_fault_1_users_without_identity_share_no_thread(
+    system: TestSystem, model: ModelServer
+) -> None:
+    asked = Asked(system, model, conversation_memory=True)
     for name in ("", "Ada"):
         asked.ask(f"I am {name or 'nobody'}", username=name)
 
-    threads = {thread for (thread,) in house.rows(asked.uid, "SELECT thread FROM checkpoints")}
+    threads = {thread for (thread,) in system.rows(asked.uid, "SELECT thread FROM checkpoints")}
 
     # A message without a username is spoken by its sender.
     assert threads == {f"chat:User:{asked.uid}", f"chat:Ada:{asked.uid}"}
 
 
-def test_fault_8_agents_share_no_thread(house: House, model: ModelServer) -> None:
+def test_fault_8_agents_share_no_thread(system: TestSystem, model: ModelServer) -> None:
     other = ai_agent(model, "other")
-    asked = Asked(house, model, other, conversation_memory=True)
+    asked = Asked(system, model, other, conversation_memory=True)
     model.reply = lambda request: f"{request['model']} has answered"
     for text in ("one", "two"):
         asked.ask(text)
@@ -189,8 +191,8 @@ def test_fault_8_agents_share_no_thread(house: House, model: ModelServer) -> Non
         assert answers in ([], [f"{request['model']} has answered"])
 
 
-def test_fault_9_a_failure_keeps_the_thread(house: House, model: ModelServer) -> None:
-    asked = Asked(house, model, conversation_memory=True)
+def test_fault_9_a_failure_keeps_the_thread(system: TestSystem, model: ModelServer) -> None:
+    asked = Asked(system, model, conversation_memory=True)
     asked.ask("one")
     model.script.append(fault(400, "no"))
     asked.fault("two")
@@ -205,15 +207,17 @@ def test_fault_9_a_failure_keeps_the_thread(house: House, model: ModelServer) ->
     ]
 
 
-def test_fault_10_a_repeated_turn_adds_its_messages_once(house: House, model: ModelServer) -> None:
-    asked = Asked(house, model, conversation_memory=True)
+def test_fault_10_a_repeated_turn_adds_its_messages_once(
+    system: TestSystem, model: ModelServer
+) -> None:
+    asked = Asked(system, model, conversation_memory=True)
     asked.ask("one")
     model.hold.clear()
     ident = asked.send("two")
     wait_for(lambda: len(model.requests) == 2, "the request is open")
-    house.workers[-1].kill()
+    system.workers[-1].kill()
     model.hold.set()
-    house.start_worker(may_call_private=True)
+    system.start_worker(may_call_private=True)
     asked.answer(ident)
 
     asked.ask("three")
@@ -227,19 +231,19 @@ def test_fault_10_a_repeated_turn_adds_its_messages_once(house: House, model: Mo
     ]
 
 
-def test_fault_11_old_checkpoints_are_deleted(house: House, model: ModelServer) -> None:
-    asked = Asked(house, model, conversation_memory=True, keep_checkpoints=2)
+def test_fault_11_old_checkpoints_are_deleted(system: TestSystem, model: ModelServer) -> None:
+    asked = Asked(system, model, conversation_memory=True, keep_checkpoints=2)
     for number in range(4):
         asked.ask(f"{number}")
 
-    assert len(house.rows(asked.uid, "SELECT id FROM checkpoints")) == 2
-    assert house.rows(asked.uid, "SELECT task FROM checkpoint_writes") == []
+    assert len(system.rows(asked.uid, "SELECT id FROM checkpoints")) == 2
+    assert system.rows(asked.uid, "SELECT task FROM checkpoint_writes") == []
 
 
 def test_the_context_of_an_identified_user_is_in_the_prompt(
-    house: House, model: ModelServer
+    system: TestSystem, model: ModelServer
 ) -> None:
-    asked = identified(house, model, system_prompt="User: {{ user_context }}")
+    asked = identified(system, model, system_prompt="User: {{ user_context }}")
     asked.operate(
         "facts.set", {"key": "drink", "value": "tea", "scope": "user", "user_id": "chat:Ada"}
     )
@@ -252,18 +256,18 @@ def test_the_context_of_an_identified_user_is_in_the_prompt(
     assert [(fact["key"], fact["value"]) for fact in context["facts"]] == [("drink", "tea")]
 
 
-def test_the_sample_answers_and_remembers(house: House, model: ModelServer) -> None:
+def test_the_sample_answers_and_remembers(system: TestSystem, model: ModelServer) -> None:
     bundle = orjson.loads(SAMPLE.read_bytes()) | {"pipeline_uid": "assistant"}
     for agent in bundle["agents"]:
         if agent["agent_alias"] == "assistant":
             agent["wf_webhook_args"]["url"] = model.url
     model.script.append(calls(("remember", {"key": "color", "value": "blue"})))
-    house.deploy(bundle)
+    system.deploy(bundle)
 
-    house.client.enter("assistant", "my color is blue")
+    system.client.enter("assistant", "my color is blue")
 
     def find() -> list[str]:
-        return [said.text for said in house.client.log("assistant") if said.sender == "Assistant"]
+        return [said.text for said in system.client.log("assistant") if said.sender == "Assistant"]
 
     assert wait_for(find, "it answers") == ["you said: Remembered: color = blue (created)"]
 

@@ -10,11 +10,11 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.support.browser import chromium
-from tests.support.console import keep, open_page
+from tests.support.console import open_page, save_screenshot
 from tests.support.console_content import Content, fill_console
 from tests.support.http import ask
 from tests.support.keys import await_closed, make_key, revoke
-from tests.support.served import Served
+from tests.support.web_system import WebSystem
 
 pytestmark = pytest.mark.slow
 
@@ -26,8 +26,8 @@ CONTROLS = f"form[data-call]:not({READS}), #send"
 
 
 @pytest.fixture
-def served() -> Iterator[Served]:
-    with Served() as found:
+def web_system() -> Iterator[WebSystem]:
+    with WebSystem() as found:
         yield found
 
 
@@ -36,28 +36,28 @@ def log_in(page: Page, key: str) -> None:
     page.click("button:has-text('Log in')")
 
 
-def test_a_reader_of_one_pipeline_sees_nothing_else(served: Served) -> None:
-    mine, other = fill_console(served), fill_console(served)
-    key = make_key(served.house.root, "read", "search", pipelines=(mine.uid,))
-    await_closed(served)
-    with chromium() as browser, open_page(browser, served, "/login", viewport=SMALL) as page:
+def test_a_reader_of_one_pipeline_sees_nothing_else(web_system: WebSystem) -> None:
+    mine, other = fill_console(web_system), fill_console(web_system)
+    key = make_key(web_system.system.root, "read", "search", pipelines=(mine.uid,))
+    await_closed(web_system)
+    with chromium() as browser, open_page(browser, web_system, "/login", viewport=SMALL) as page:
         log_in(page, key.text)
         expect(page.locator("main h1")).to_be_visible()
         for path in mine.addresses.values():
-            page.goto(served.url + path)
+            page.goto(web_system.url + path)
             expect(page.locator("main")).not_to_contain_text(other.uid)
             expect(page.locator(CONTROLS)).to_have_count(0)
-        keep(page, "access")
+        save_screenshot(page, "access")
         for path in other.addresses.values():
             if other.uid in path:
-                answer = page.goto(served.url + path)
+                answer = page.goto(web_system.url + path)
                 assert answer is not None and answer.status == 404, path
 
 
-def test_requests_beyond_the_scopes_are_refused(served: Served) -> None:
-    content = fill_console(served)
-    key = make_key(served.house.root, "read", pipelines=(content.uid,))
-    await_closed(served)
+def test_requests_beyond_the_scopes_are_refused(web_system: WebSystem) -> None:
+    content = fill_console(web_system)
+    key = make_key(web_system.system.root, "read", pipelines=(content.uid,))
+    await_closed(web_system)
     base = f"/v1/pipelines/{content.uid}"
     calls = (
         ("POST", f"{base}/records", {"content": "x"}),
@@ -70,39 +70,42 @@ def test_requests_beyond_the_scopes_are_refused(served: Served) -> None:
     )
 
     statuses = [
-        ask(served.url, method, path, body, {"Authorization": f"Bearer {key.text}"}).status
+        ask(web_system.url, method, path, body, {"Authorization": f"Bearer {key.text}"}).status
         for method, path, body in calls
     ]
 
     assert statuses == [403] * len(calls)
 
 
-def test_a_revoked_session_leads_to_the_login_and_back(served: Served) -> None:
-    content = fill_console(served)
-    make_key(served.house.root)
-    key, next_key = make_key(served.house.root, "read"), make_key(served.house.root, "read")
-    await_closed(served)
+def test_a_revoked_session_leads_to_the_login_and_back(web_system: WebSystem) -> None:
+    content = fill_console(web_system)
+    make_key(web_system.system.root)
+    key, next_key = (
+        make_key(web_system.system.root, "read"),
+        make_key(web_system.system.root, "read"),
+    )
+    await_closed(web_system)
     path = content.addresses["Memory"]
     with (
         chromium() as browser,
         ThreadPoolExecutor(1) as thread,
-        open_page(browser, served, f"/login?next={path}", viewport=SMALL) as page,
+        open_page(browser, web_system, f"/login?next={path}", viewport=SMALL) as page,
     ):
         log_in(page, key.text)
         page.wait_for_url(f"**{path}")
 
-        thread.submit(revoke, served.house.root, key).result()
+        thread.submit(revoke, web_system.system.root, key).result()
 
         page.wait_for_url("**/login?next=*")
         log_in(page, next_key.text)
         page.wait_for_url(f"**{path}")
 
 
-def test_pages_name_the_missing_scope(served: Served) -> None:
-    content: Content = fill_console(served)
-    key = make_key(served.house.root, "publish", pipelines=(content.uid,))
+def test_pages_name_the_missing_scope(web_system: WebSystem) -> None:
+    content: Content = fill_console(web_system)
+    key = make_key(web_system.system.root, "publish", pipelines=(content.uid,))
 
-    await_closed(served)
-    page = served.get(content.addresses["Memory"], Authorization=f"Bearer {key.text}")
+    await_closed(web_system)
+    page = web_system.get(content.addresses["Memory"], Authorization=f"Bearer {key.text}")
 
     assert page.status == 403 and b"this needs the scope &#34;read&#34;." in page.body

@@ -9,7 +9,7 @@ import pytest
 
 from memrelay.web.console.pages import ALL
 from tests.support.axe import find_violations
-from tests.support.console import keep, open_page, overflow
+from tests.support.console import open_page, overflow, save_screenshot
 from tests.support.console_content import Opened, open_console
 
 pytestmark = pytest.mark.slow
@@ -35,10 +35,10 @@ def test_no_page_has_serious_faults(opened: Opened, width: int, scheme: Any) -> 
     for title, path in opened.content.addresses.items():
         window: Any = {"width": width, "height": 900}
         with open_page(
-            opened.browser, opened.served, path, viewport=window, color_scheme=scheme
+            opened.browser, opened.web_system, path, viewport=window, color_scheme=scheme
         ) as page:
             if (title, width, scheme) == ("Memory", 320, "dark"):
-                keep(page, "phone-dark")
+                save_screenshot(page, "phone-dark")
             found = find_violations(page)
             if overflow(page) > 0:
                 found.append(f"{overflow(page)} px wider than the window")

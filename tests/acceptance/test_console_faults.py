@@ -9,9 +9,9 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from tests.support.browser import chromium
-from tests.support.console import keep, open_page
+from tests.support.console import open_page, save_screenshot
 from tests.support.console_content import fill_console
-from tests.support.served import Served
+from tests.support.web_system import WebSystem
 
 pytestmark = pytest.mark.slow
 
@@ -22,46 +22,46 @@ FIXED = {"Find", "Keys", "API reference", "API group"}
 
 
 @pytest.fixture
-def served() -> Iterator[Served]:
-    with Served() as found:
+def web_system() -> Iterator[WebSystem]:
+    with WebSystem() as found:
         yield found
 
 
 @pytest.fixture
-def browser(served: Served) -> Iterator[Browser]:
+def browser(web_system: WebSystem) -> Iterator[Browser]:
     with chromium() as found:
         yield found
 
 
-def test_each_page_reports_a_lost_bus_and_recovers(browser: Browser, served: Served) -> None:
-    content = fill_console(served)
+def test_each_page_reports_a_lost_bus_and_recovers(browser: Browser, web_system: WebSystem) -> None:
+    content = fill_console(web_system)
     with ExitStack() as stack:
         pages = [
-            stack.enter_context(open_page(browser, served, path))
+            stack.enter_context(open_page(browser, web_system, path))
             for title, path in content.addresses.items()
             if title not in FIXED
         ]
         texts = [page.locator("main").inner_text() for page in pages]
 
-        served.house.server.stop(grace_s=5)
+        web_system.system.server.stop(grace_s=5)
 
         fault_lines = [page.locator("#refresh-fault") for page in pages]
         for line in fault_lines:
             expect(line).to_have_text(NO_BUS, timeout=WITHIN_MS)
         for page, text in zip(pages, texts, strict=True):
             assert page.locator("main h1").first.inner_text() in text
-        keep(next(page for page in pages if page.url.endswith("/memory")), "lost-bus")
+        save_screenshot(next(page for page in pages if page.url.endswith("/memory")), "lost-bus")
 
-        served.house.server.start()
+        web_system.system.server.start()
         for line in fault_lines:
             expect(line).to_be_hidden(timeout=3 * WITHIN_MS)
 
 
-def test_the_reason_of_a_pause_is_shown(browser: Browser, served: Served) -> None:
-    content = fill_console(served)
-    with open_page(browser, served, content.addresses["Memory"]) as page:
+def test_the_reason_of_a_pause_is_shown(browser: Browser, web_system: WebSystem) -> None:
+    content = fill_console(web_system)
+    with open_page(browser, web_system, content.addresses["Memory"]) as page:
         expect(page.locator("main h1")).to_be_attached()
-        with served.house.client.redis.pipeline() as pipe:
+        with web_system.system.client.redis.pipeline() as pipe:
             pipe.delete(f"pipeline:{{{content.uid}}}:in")
             pipe.set(f"pipeline:{{{content.uid}}}:in", "wrong type")
             pipe.execute()
@@ -71,12 +71,12 @@ def test_the_reason_of_a_pause_is_shown(browser: Browser, served: Served) -> Non
         expect(page.locator("main h1")).to_be_attached()
 
 
-def test_a_pipeline_without_a_worker_is_reported(browser: Browser, served: Served) -> None:
-    content = fill_console(served)
-    with open_page(browser, served, content.addresses["Memory"]) as page:
+def test_a_pipeline_without_a_worker_is_reported(browser: Browser, web_system: WebSystem) -> None:
+    content = fill_console(web_system)
+    with open_page(browser, web_system, content.addresses["Memory"]) as page:
         expect(page.locator("ol.rows > li").first).to_be_visible()
 
-        served.house.workers[-1].kill()
+        web_system.system.workers[-1].kill()
 
         expect(page.get_by_text("No worker is running.")).to_be_visible(timeout=60_000)
         expect(page.locator("ol.rows > li").first).to_be_visible()

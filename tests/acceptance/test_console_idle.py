@@ -12,9 +12,9 @@ from aiohttp import ClientSession
 from playwright.sync_api import Page
 
 from tests.support.browser import chromium
-from tests.support.console import keep, open_page
+from tests.support.console import open_page, save_screenshot
 from tests.support.console_content import Content, fill_console
-from tests.support.served import Served
+from tests.support.web_system import WebSystem
 
 pytestmark = pytest.mark.slow
 
@@ -29,26 +29,26 @@ MAX_GROWTH_BYTES = 10_000_000
 
 
 @pytest.fixture(scope="module")
-def served() -> Iterator[Served]:
-    with Served(WEB__RATE="0") as found:
+def web_system() -> Iterator[WebSystem]:
+    with WebSystem(WEB__RATE="0") as found:
         yield found
 
 
-def test_100_idle_pages_share_one_read_per_second(served: Served) -> None:
-    content = fill_console(served)
-    asyncio.run(poll(served.url, content, 3))
-    start, rss = count_calls(served), read_rss(served.web.pid)
+def test_100_idle_pages_share_one_read_per_second(web_system: WebSystem) -> None:
+    content = fill_console(web_system)
+    asyncio.run(poll(web_system.url, content, 3))
+    start, rss = count_calls(web_system), read_rss(web_system.web.pid)
     time.sleep(SECONDS)
-    idle = count_calls(served)
+    idle = count_calls(web_system)
 
-    statuses = asyncio.run(poll(served.url, content, SECONDS))
+    statuses = asyncio.run(poll(web_system.url, content, SECONDS))
 
-    open_pages = count_calls(served)
+    open_pages = count_calls(web_system)
     assert statuses[304] > 0.9 * sum(statuses.values()) > PAGES * SECONDS / 4
     for name in (STATES, STATUS):
         by_the_worker = idle[name] - start[name]
         assert open_pages[name] - idle[name] - by_the_worker <= SECONDS + 3, name
-    assert read_rss(served.web.pid) - rss <= MAX_GROWTH_BYTES
+    assert read_rss(web_system.web.pid) - rss <= MAX_GROWTH_BYTES
 
 
 async def poll(url: str, content: Content, seconds: int) -> dict[int, int]:
@@ -76,9 +76,9 @@ async def poll(url: str, content: Content, seconds: int) -> dict[int, int]:
     return counts
 
 
-def count_calls(served: Served) -> dict[str, int]:
+def count_calls(web_system: WebSystem) -> dict[str, int]:
     """Return how often the bus has executed the commands of the shared reads."""
-    stats = served.house.client.redis.info("commandstats")
+    stats = web_system.system.client.redis.info("commandstats")
     return {name: int(stats.get(name, {"calls": 0})["calls"]) for name in (STATES, STATUS)}
 
 
@@ -89,9 +89,9 @@ def read_rss(pid: int) -> int:
 
 
 @pytest.mark.parametrize("title", ["Memory", "Overview"])
-def test_the_heap_of_a_page_stays_flat_over_200_polls(served: Served, title: str) -> None:
-    content = fill_console(served)
-    with chromium() as browser, open_page(browser, served, content.addresses[title]) as page:
+def test_the_heap_of_a_page_stays_flat_over_200_polls(web_system: WebSystem, title: str) -> None:
+    content = fill_console(web_system)
+    with chromium() as browser, open_page(browser, web_system, content.addresses[title]) as page:
         page.clock.install()
         wait_for_polls(page, WARM_POLLS)
         before = measure_heap(page)
@@ -100,7 +100,7 @@ def test_the_heap_of_a_page_stays_flat_over_200_polls(served: Served, title: str
 
         after = measure_heap(page)
         if title == "Overview":
-            keep(page, "overview")
+            save_screenshot(page, "overview")
     print(f"heap of {title}: {before:,} bytes, after {POLLS} polls {after:,} bytes")
     assert 0.95 * before <= after <= 1.05 * before
 

@@ -17,9 +17,9 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.support.bundles import make_bundle, make_commands, make_uid
-from tests.support.console import keep, open_page, overflow, send
+from tests.support.console import open_page, overflow, save_screenshot, send
 from tests.support.console_content import PERSON, Opened, open_console
-from tests.support.pages import put
+from tests.support.pages import deploy_bundle
 
 pytestmark = pytest.mark.slow
 
@@ -50,7 +50,7 @@ def read_all(links: Locator) -> list[str]:
 @pytest.mark.parametrize("width", WIDTHS)
 def test_every_page_is_reached_from_the_menu_and_the_tabs(opened: Opened, width: int) -> None:
     start = f"/pipelines/{opened.content.uid}"
-    with open_page(opened.browser, opened.served, start, **window(width)) as page:
+    with open_page(opened.browser, opened.web_system, start, **window(width)) as page:
         for menu, titles in (("Pipeline", TABS), ("Main", MAIN_MENU)):
             assert read_all(links_of(page, menu)) == titles
             for title in titles:
@@ -74,8 +74,9 @@ def smallest_side(links: Locator) -> float:
 def test_the_chat_helps_with_mistyped_and_incomplete_commands(opened: Opened, width: int) -> None:
     agents = make_commands()
     agents[-1] |= {"agent_desc": USAGE}
-    path = f"/pipelines/{put(opened.served.url, make_bundle(make_uid(), PERSON, *agents))}"
-    with open_page(opened.browser, opened.served, path, **window(width)) as page:
+    uid = deploy_bundle(opened.web_system.url, make_bundle(make_uid(), PERSON, *agents))
+    path = f"/pipelines/{uid}"
+    with open_page(opened.browser, opened.web_system, path, **window(width)) as page:
         mistyped = send(page, "/wriet tea")
         expect(mistyped).to_contain_text('Unknown command "/wriet". Did you mean "/write"?')
         incomplete = send(page, "/delete")
@@ -83,20 +84,20 @@ def test_the_chat_helps_with_mistyped_and_incomplete_commands(opened: Opened, wi
         assert overflow(page) <= 0
         if width == 1280:
             incomplete.scroll_into_view_if_needed()
-            keep(page, "hints")
+            save_screenshot(page, "hints")
 
 
 def test_the_footer_leads_to_the_reference_and_to_the_data(opened: Opened) -> None:
     without_json = set()
     for title, path in opened.content.addresses.items():
-        with open_page(opened.browser, opened.served, path, **window(1280)) as page:
+        with open_page(opened.browser, opened.web_system, path, **window(1280)) as page:
             footer = page.locator("footer")
             expect(footer).to_contain_text("Memrelay ")
             reference = footer.get_by_role("link", name="API reference")
             expect(reference).to_have_attribute("href", "/docs")
             links = footer.get_by_role("link", name="View as JSON").all()
             for address in (str(link.get_attribute("href")) for link in links):
-                assert opened.served.get(address).json is not None, (title, address)
+                assert opened.web_system.get(address).json is not None, (title, address)
             without_json |= set() if links else {title}
 
     assert without_json == WITHOUT_JSON

@@ -11,11 +11,11 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.support.browser import chromium
 from tests.support.bundles import make_bundle, make_commands, make_uid
-from tests.support.console import keep, open_page, overflow, send
+from tests.support.console import open_page, overflow, save_screenshot, send
 from tests.support.http import ask
-from tests.support.pages import put
-from tests.support.served import Served
+from tests.support.pages import deploy_bundle
 from tests.support.waiting import wait_for
+from tests.support.web_system import WebSystem
 
 pytestmark = pytest.mark.slow
 
@@ -38,34 +38,36 @@ PERSON = {
 
 
 @pytest.fixture(scope="module")
-def served() -> Iterator[Served]:
-    with Served() as found:
+def web_system() -> Iterator[WebSystem]:
+    with WebSystem() as found:
         yield found
         assert not [event for event in found.web.events if event["event"] == "request_failed"]
 
 
 @pytest.fixture(scope="module")
-def browser(served: Served) -> Iterator[Browser]:
+def browser(web_system: WebSystem) -> Iterator[Browser]:
     with chromium() as found:
         yield found
 
 
 @pytest.fixture
-def uid(served: Served) -> Iterator[str]:
-    found = put(served.url, make_bundle(make_uid(), PERSON, *make_commands(), name="office"))
+def uid(web_system: WebSystem) -> Iterator[str]:
+    found = deploy_bundle(
+        web_system.url, make_bundle(make_uid(), PERSON, *make_commands(), name="office")
+    )
     yield found
-    ask(served.url, "DELETE", f"/v1/pipelines/{found}")
+    ask(web_system.url, "DELETE", f"/v1/pipelines/{found}")
 
 
-def create(served: Served, uid: str, content: str) -> str:
-    answer = ask(served.url, "POST", f"/v1/pipelines/{uid}/records", {"content": content})
+def create(web_system: WebSystem, uid: str, content: str) -> str:
+    answer = ask(web_system.url, "POST", f"/v1/pipelines/{uid}/records", {"content": content})
     assert answer.status == 201, answer
     return str(answer.json["guid"])
 
 
-def text_of(served: Served, uid: str, guid: str) -> str:
+def text_of(web_system: WebSystem, uid: str, guid: str) -> str:
     """Return the text of a record."""
-    answer = ask(served.url, "GET", f"/v1/pipelines/{uid}/records/{guid}")
+    answer = ask(web_system.url, "GET", f"/v1/pipelines/{uid}/records/{guid}")
     assert answer.status == 200, answer
     return str(answer.json["content"])
 
@@ -84,18 +86,20 @@ def shown(page: Page) -> Any:
     return page.locator("#record .sheet")
 
 
-def test_a_note_is_edited_in_place_and_restored(browser: Browser, served: Served, uid: str) -> None:
-    with open_page(browser, served, f"/pipelines/{uid}", viewport=WINDOW) as page:
+def test_a_note_is_edited_in_place_and_restored(
+    browser: Browser, web_system: WebSystem, uid: str
+) -> None:
+    with open_page(browser, web_system, f"/pipelines/{uid}", viewport=WINDOW) as page:
         for note in NOTES:
             expect(send(page, f"/write {note}").locator(".answer")).to_contain_text("Written")
         listing = page.context.new_page()
-        listing.goto(f"{served.url}/pipelines/{uid}/memory")
+        listing.goto(f"{web_system.url}/pipelines/{uid}/memory")
         expect(listing.locator("[data-row]")).to_have_count(len(NOTES))
 
-        page.goto(f"{served.url}/pipelines/{uid}/memory")
+        page.goto(f"{web_system.url}/pipelines/{uid}/memory")
         page.get_by_role("link", name=NOTES[0]).click()
         expect(page.locator("#history")).to_contain_text("No earlier versions.")
-        keep(page, "record")
+        save_screenshot(page, "record")
         edit(page, NOTES[0].replace("3pm", "4pm"), "Ada is late")
 
         expect(shown(page)).to_have_text(NOTES[0].replace("3pm", "4pm"), timeout=SOON_MS)
@@ -108,7 +112,7 @@ def test_a_note_is_edited_in_place_and_restored(browser: Browser, served: Served
         )
         expect(listing.get_by_role("link", name="4pm")).to_be_visible(timeout=SOON_MS)
         expect(page.get_by_role("button", name="Edit")).to_be_focused()
-        keep(page, "record-history")
+        save_screenshot(page, "record-history")
 
         history.get_by_role("button", name="Restore this version 1").click()
 
@@ -122,13 +126,13 @@ def test_a_note_is_edited_in_place_and_restored(browser: Browser, served: Served
 
 
 def test_two_people_edit_one_record_and_nothing_is_lost(
-    browser: Browser, served: Served, uid: str
+    browser: Browser, web_system: WebSystem, uid: str
 ) -> None:
-    guid = create(served, uid, NOTES[0])
+    guid = create(web_system, uid, NOTES[0])
     path = f"/pipelines/{uid}/memory/{guid}"
     with (
-        open_page(browser, served, path, viewport=WINDOW) as first,
-        open_page(browser, served, path, viewport=WINDOW) as second,
+        open_page(browser, web_system, path, viewport=WINDOW) as first,
+        open_page(browser, web_system, path, viewport=WINDOW) as second,
     ):
         second.get_by_role("button", name="Edit").click()
         second.get_by_role("textbox", name="Text", exact=True).fill("The meeting is at noon")
@@ -148,8 +152,8 @@ def test_two_people_edit_one_record_and_nothing_is_lost(
         )
         expect(conflict.get_by_role("button", name="Save mine")).to_be_focused()
         conflict.scroll_into_view_if_needed()
-        keep(second, "record-conflict")
-        assert text_of(served, uid, guid) == "The meeting is at 4pm"
+        save_screenshot(second, "record-conflict")
+        assert text_of(web_system, uid, guid) == "The meeting is at 4pm"
 
         conflict.get_by_role("button", name="Save mine").click()
 
@@ -159,29 +163,31 @@ def test_two_people_edit_one_record_and_nothing_is_lost(
         expect(first.locator("#history tbody tr")).to_have_count(3)
 
 
-def test_the_text_of_another_is_kept_on_request(browser: Browser, served: Served, uid: str) -> None:
-    guid = create(served, uid, NOTES[0])
-    with open_page(browser, served, f"/pipelines/{uid}/memory/{guid}", viewport=WINDOW) as page:
+def test_the_text_of_another_is_kept_on_request(
+    browser: Browser, web_system: WebSystem, uid: str
+) -> None:
+    guid = create(web_system, uid, NOTES[0])
+    with open_page(browser, web_system, f"/pipelines/{uid}/memory/{guid}", viewport=WINDOW) as page:
         page.get_by_role("button", name="Edit").click()
         page.get_by_role("textbox", name="Text", exact=True).fill("mine")
         path = f"/v1/pipelines/{uid}/records/{guid}"
-        ask(served.url, "PATCH", path, {"content": "theirs", "kind": "fact"})
+        ask(web_system.url, "PATCH", path, {"content": "theirs", "kind": "fact"})
 
         page.get_by_role("button", name="Save").click()
         page.get_by_role("button", name="Keep theirs").click()
 
         expect(shown(page)).to_have_text("theirs")
-        assert text_of(served, uid, guid) == "theirs"
+        assert text_of(web_system, uid, guid) == "theirs"
 
 
 def test_a_form_that_is_open_keeps_its_fields_and_can_be_cancelled(
-    browser: Browser, served: Served, uid: str
+    browser: Browser, web_system: WebSystem, uid: str
 ) -> None:
-    guid = create(served, uid, NOTES[0])
+    guid = create(web_system, uid, NOTES[0])
     path = f"/v1/pipelines/{uid}/records/{guid}"
-    with open_page(browser, served, f"/pipelines/{uid}/memory/{guid}", viewport=WINDOW) as page:
+    with open_page(browser, web_system, f"/pipelines/{uid}/memory/{guid}", viewport=WINDOW) as page:
         page.get_by_role("button", name="Edit").click()
-        ask(served.url, "PATCH", path, {"content": "changed by another"})
+        ask(web_system.url, "PATCH", path, {"content": "changed by another"})
         expect(page.locator("#history")).to_contain_text("changed by another", timeout=SOON_MS)
         expect(page.get_by_role("textbox", name="Text", exact=True)).to_have_value(NOTES[0])
         page.get_by_label("Data as JSON").fill("{")
@@ -205,24 +211,24 @@ def test_a_form_that_is_open_keeps_its_fields_and_can_be_cancelled(
             re.compile(r"kind\s*fact.*tags\s*office team.*expires\s*1 Jan 2090", re.DOTALL),
             timeout=SOON_MS,
         )
-        record = ask(served.url, "GET", path).json
+        record = ask(web_system.url, "GET", path).json
         assert record["tags"] == ["office", "team"] and record["data"] == {"price": 3}
         assert record["content"] == "changed by another"
 
 
 def test_a_deletion_is_undone_and_an_erased_record_is_gone_everywhere(
-    browser: Browser, served: Served, uid: str
+    browser: Browser, web_system: WebSystem, uid: str
 ) -> None:
     note = "Ada's secret is under the green stone"
-    guid = _write_and_fail(served, uid, note)
+    guid = _write_and_fail(web_system, uid, note)
     path = f"/pipelines/{uid}/memory/{guid}"
-    with open_page(browser, served, path, viewport=WINDOW) as page:
+    with open_page(browser, web_system, path, viewport=WINDOW) as page:
         page.get_by_role("button", name="Delete").click()
         deleted = page.locator("#record .deleted")
         expect(deleted).to_contain_text("Deleted by http", timeout=SOON_MS)
         page.locator(".toasts").get_by_role("button", name="Undo").click()
         expect(deleted).to_have_count(0, timeout=SOON_MS)
-        assert text_of(served, uid, guid) == note
+        assert text_of(web_system, uid, guid) == note
 
         page.get_by_role("button", name="Delete").click()
         expect(deleted.locator(".until")).to_have_text(
@@ -238,29 +244,29 @@ def test_a_deletion_is_undone_and_an_erased_record_is_gone_everywhere(
         expect(report).to_contain_text("Complete since")
         expect(report).to_contain_text(re.compile(r"Dead letters\s*1"))
         expect(page.locator(".toasts")).to_contain_text("Erased.")
-        keep(page, "record-erased")
-        page.goto(served.url + path)
+        save_screenshot(page, "record-erased")
+        page.goto(web_system.url + path)
         expect(page.locator("main")).to_contain_text("Record not found.")
         assert page.locator("text=green stone").count() == 0
-    _assert_gone(served, uid, guid, "green stone")
+    _assert_gone(web_system, uid, guid, "green stone")
 
 
-def _write_and_fail(served: Served, uid: str, note: str) -> str:
+def _write_and_fail(web_system: WebSystem, uid: str, note: str) -> str:
     """Write a note in the chat, let a message that quotes it fail, and return the guid."""
-    said = served.say(uid, {"text": f"/write {note}"}, query="?wait=60")
+    said = web_system.say(uid, {"text": f"/write {note}"}, query="?wait=60")
     assert said.status == 200, said
-    served.house.client.enter(uid, f"/write {note}", swarm="chta")
+    web_system.system.client.enter(uid, f"/write {note}", swarm="chta")
     letters = f"/v1/dead-letters?pipeline={uid}"
-    wait_for(lambda: ask(served.url, "GET", letters).json["total"] == 1, "the dead letter")
-    (record,) = ask(served.url, "GET", f"/v1/pipelines/{uid}/records").json["items"]
+    wait_for(lambda: ask(web_system.url, "GET", letters).json["total"] == 1, "the dead letter")
+    (record,) = ask(web_system.url, "GET", f"/v1/pipelines/{uid}/records").json["items"]
     ask(
-        served.url,
+        web_system.url,
         "PATCH",
         f"/v1/pipelines/{uid}/records/{record['guid']}",
         {"content": f"{note}."},
     )
     ask(
-        served.url,
+        web_system.url,
         "POST",
         f"/v1/pipelines/{uid}/records/{record['guid']}/restore",
         {"number": 1},
@@ -281,7 +287,7 @@ def _erase(page: Page, guid: str) -> None:
     expect(page.get_by_role("heading", name="Erased permanently")).to_be_visible()
 
 
-def _assert_gone(served: Served, uid: str, guid: str, quote: str) -> None:
+def _assert_gone(web_system: WebSystem, uid: str, guid: str, quote: str) -> None:
     base = f"/v1/pipelines/{uid}"
     for path in (
         f"{base}/records",
@@ -292,31 +298,36 @@ def _assert_gone(served: Served, uid: str, guid: str, quote: str) -> None:
         f"/pipelines/{uid}/log",
         "/dead-letters",
     ):
-        answer = ask(served.url, "GET", path)
+        answer = ask(web_system.url, "GET", path)
         assert answer.status == 200 and quote.encode() not in answer.body, path
-    assert ask(served.url, "GET", f"{base}/records/{guid}/history").status == 404
+    assert ask(web_system.url, "GET", f"{base}/records/{guid}/history").status == 404
 
 
 @pytest.mark.parametrize("width", [320, 1600])
 def test_no_state_of_the_page_is_wider_than_its_window(
-    browser: Browser, served: Served, uid: str, width: int
+    browser: Browser, web_system: WebSystem, uid: str, width: int
 ) -> None:
-    guid = create(served, uid, "w" * 300)
+    guid = create(web_system, uid, "w" * 300)
     path = f"/v1/pipelines/{uid}/records/{guid}"
     window: Any = {"width": width, "height": 740}
-    ask(served.url, "PATCH", path, {"content": "v" * 300, "kind": "k" * 200, "reason": "r" * 200})
-    with open_page(browser, served, f"/pipelines/{uid}/memory/{guid}", viewport=window) as page:
+    ask(
+        web_system.url,
+        "PATCH",
+        path,
+        {"content": "v" * 300, "kind": "k" * 200, "reason": "r" * 200},
+    )
+    with open_page(browser, web_system, f"/pipelines/{uid}/memory/{guid}", viewport=window) as page:
         expect(page.locator("#history ins").first).to_be_visible()
         assert overflow(page) <= 0
         page.get_by_role("button", name="Edit").click()
         page.get_by_text("Erase this record").click()
         assert overflow(page) <= 0
-        ask(served.url, "PATCH", path, {"content": "u" * 300})
+        ask(web_system.url, "PATCH", path, {"content": "u" * 300})
         page.get_by_role("textbox", name="Text", exact=True).fill("t" * 300)
         page.get_by_role("button", name="Save").click()
         expect(page.locator(".conflict")).to_be_visible()
         assert overflow(page) <= 0
-        ask(served.url, "DELETE", path)
+        ask(web_system.url, "DELETE", path)
         page.reload()
         expect(page.locator(".deleted")).to_be_visible()
         assert overflow(page) <= 0

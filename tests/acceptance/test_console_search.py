@@ -9,11 +9,11 @@ from playwright.sync_api import Browser, expect
 
 from tests.support.browser import chromium
 from tests.support.bundles import STORE, make_agent, make_bundle, make_commands, make_uid
-from tests.support.console import keep, open_page
+from tests.support.console import open_page, save_screenshot
 from tests.support.console_content import RECORDS, post
-from tests.support.pages import put
-from tests.support.served import Served
+from tests.support.pages import deploy_bundle
 from tests.support.waiting import wait_for
+from tests.support.web_system import WebSystem
 
 pytestmark = pytest.mark.slow
 
@@ -22,9 +22,9 @@ NUMBER = re.compile(r"\d\.\d{3}")
 
 
 @pytest.fixture(scope="module")
-def served() -> Iterator[Served]:
-    with Served() as served:
-        yield served
+def web_system() -> Iterator[WebSystem]:
+    with WebSystem() as web_system:
+        yield web_system
 
 
 @pytest.fixture(scope="module")
@@ -34,16 +34,16 @@ def browser() -> Iterator[Browser]:
 
 
 def test_the_parts_of_a_score_add_up_and_a_suggestion_finds_the_record(
-    browser: Browser, served: Served
+    browser: Browser, web_system: WebSystem
 ) -> None:
     how = {"memory_id": STORE, "mode": "hybrid"}  # a block that searches so, makes vectors
     finder = make_agent("find", "memory_search", how, on="find")
-    uid = put(served.url, make_bundle(make_uid(), *make_commands(), finder))
+    uid = deploy_bundle(web_system.url, make_bundle(make_uid(), *make_commands(), finder))
     for record in RECORDS:
-        post(served, f"/v1/pipelines/{uid}/records", record)
-    wait_for(lambda: count_parts(served, uid) == 2, "the vectors")
+        post(web_system, f"/v1/pipelines/{uid}/records", record)
+    wait_for(lambda: count_parts(web_system, uid) == 2, "the vectors")
 
-    with open_page(browser, served, f"/pipelines/{uid}/memory", viewport=WINDOW) as page:
+    with open_page(browser, web_system, f"/pipelines/{uid}/memory", viewport=WINDOW) as page:
         page.get_by_label("Search this store").fill("setting the usrname")
         page.get_by_role("button", name="Search").click()
 
@@ -53,7 +53,7 @@ def test_the_parts_of_a_score_add_up_and_a_suggestion_finds_the_record(
         *parts, score = [float(text) for text in NUMBER.findall(hit.locator("dl").inner_text())]
         assert len(parts) == 2 and abs(sum(parts) - score) <= 0.001
         assert hit.locator("rect").count() == len(parts)
-        keep(page, "memory-search")
+        save_screenshot(page, "memory-search")
         page.get_by_role("link", name="username", exact=True).click()
 
         expect(page.get_by_label("Search this store")).to_have_value("setting the username")
@@ -61,8 +61,8 @@ def test_the_parts_of_a_score_add_up_and_a_suggestion_finds_the_record(
         expect(page.locator(".suggestion")).to_have_count(0)
 
 
-def count_parts(served: Served, uid: str) -> int:
+def count_parts(web_system: WebSystem, uid: str) -> int:
     """Return how many arms found the best record of a search: words, and meaning with vectors."""
     wanted = {"query": "setting a username", "mode": "hybrid", "explain": True}
-    found = post(served, f"/v1/pipelines/{uid}/records/search", wanted)
+    found = post(web_system, f"/v1/pipelines/{uid}/records/search", wanted)
     return len(found["explanation"]["hits"][0]["arms"])

@@ -11,10 +11,10 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.support.browser import chromium
 from tests.support.bundles import Json, make_bundle, make_commands, make_uid
-from tests.support.console import keep, open_page, overflow, send
-from tests.support.pages import put
-from tests.support.served import Served
+from tests.support.console import open_page, overflow, save_screenshot, send
+from tests.support.pages import deploy_bundle
 from tests.support.waiting import wait_for
+from tests.support.web_system import WebSystem
 
 pytestmark = pytest.mark.slow
 
@@ -65,66 +65,66 @@ def open_log_line(page: Page, text: str) -> None:
 
 
 def test_a_log_line_leads_to_a_tree_that_survives_a_killed_worker(browser: Browser) -> None:
-    with Served() as served:
+    with WebSystem() as web_system:
         bundle = make_bundle(make_uid(), PERSON, *make_commands(), name="Team notes")
-        uid = put(served.url, bundle)
-        with open_page(browser, served, f"/pipelines/{uid}") as page:
+        uid = deploy_bundle(web_system.url, bundle)
+        with open_page(browser, web_system, f"/pipelines/{uid}") as page:
             send(page, "/write The meeting is at 3pm")
             open_log_line(page, "/write The meeting is at 3pm")
 
             assert read_tree(page) == SHAPE
-            (record,) = served.get(f"/v1/pipelines/{uid}/records").json["items"]
+            (record,) = web_system.get(f"/v1/pipelines/{uid}/records").json["items"]
             expect(page.locator(".wrote a")).to_have_attribute(
                 "href", re.compile(f"/pipelines/{uid}/memory/{record['guid']}\\?store=")
             )
             expect(page.get_by_role("table")).to_contain_text("The meeting is at 3pm")
-            keep(page, "trace")
+            save_screenshot(page, "trace")
             before = page.locator("main").inner_text()
 
-            served.house.workers[-1].kill()
-            entry = replay_after_a_crash(served, uid)
+            web_system.system.workers[-1].kill()
+            entry = replay_after_a_crash(web_system, uid)
             page.reload()
             assert page.locator("main").inner_text() == before
 
-            page.goto(f"{served.url}/pipelines/{uid}/messages/{entry}")
+            page.goto(f"{web_system.url}/pipelines/{uid}/messages/{entry}")
             assert read_tree(page) == SHAPE
             expect(page.locator(".wrote a")).to_have_count(1)
 
 
-def replay_after_a_crash(served: Served, uid: str) -> str:
+def replay_after_a_crash(web_system: WebSystem, uid: str) -> str:
     """Send a note to a worker that is killed between the commit and the log, start another one,
     and return the note's entry when it is in the log.
     """
-    dying = served.house.start_stepping_worker(die_on="committed")
-    served.house.client.await_served(uid)
-    entry = served.say(uid, {"text": "/write The room is green"}).json["message_id"]
+    dying = web_system.system.start_stepping_worker(die_on="committed")
+    web_system.system.client.await_served(uid)
+    entry = web_system.say(uid, {"text": "/write The room is green"}).json["message_id"]
     dying.await_end()
     path = f"/v1/pipelines/{uid}/messages/{entry}"
-    assert not served.house.client.log(uid)[3:]
-    served.house.start_worker()
-    wait_for(lambda: len(read_said(served, path)) == 3, "the replay")
+    assert not web_system.system.client.log(uid)[3:]
+    web_system.system.start_worker()
+    wait_for(lambda: len(read_said(web_system, path)) == 3, "the replay")
     return str(entry)
 
 
-def read_said(served: Served, path: str) -> list[Json]:
-    answer = served.get(path)
+def read_said(web_system: WebSystem, path: str) -> list[Json]:
+    answer = web_system.get(path)
     return list(answer.json["said"]) if answer.status == 200 else []
 
 
 def test_a_failed_message_is_listed_and_a_trimmed_trace_says_so(browser: Browser) -> None:
-    with Served() as served:
-        uid = put(served.url, make_bundle(make_uid(), PERSON, *make_commands()))
+    with WebSystem() as web_system:
+        uid = deploy_bundle(web_system.url, make_bundle(make_uid(), PERSON, *make_commands()))
         for text in ("/write tea", "/write coffee"):
-            served.say(uid, {"text": text}, query="?wait=60")
-        entry = served.get(f"/v1/pipelines/{uid}/swarms/chat/messages").json["items"][0]["mid"]
-        served.house.client.redis.xtrim(f"swarm:{{{uid}}}:chat", maxlen=3, approximate=False)
+            web_system.say(uid, {"text": text}, query="?wait=60")
+        entry = web_system.get(f"/v1/pipelines/{uid}/swarms/chat/messages").json["items"][0]["mid"]
+        web_system.system.client.redis.xtrim(f"swarm:{{{uid}}}:chat", maxlen=3, approximate=False)
 
         path = f"/pipelines/{uid}/messages/{entry.partition('.')[0]}"
-        with open_page(browser, served, path, viewport={"width": 320, "height": 800}) as page:
+        with open_page(browser, web_system, path, viewport={"width": 320, "height": 800}) as page:
             expect(page.locator("main")).to_contain_text(
                 "Incomplete: older messages were trimmed from the log."
             )
             expect(page.locator("main")).to_contain_text("tea")
             assert overflow(page) <= 0
-            page.goto(f"{served.url}/pipelines/{uid}/messages/1780000000000-0")
+            page.goto(f"{web_system.url}/pipelines/{uid}/messages/1780000000000-0")
             expect(page.locator(".empty")).to_have_text("No results and no records.")

@@ -9,9 +9,9 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.support.browser import chromium
 from tests.support.bundles import make_bundle, make_commands, make_uid
-from tests.support.console import keep, open_page, overflow
-from tests.support.pages import put
-from tests.support.served import Served
+from tests.support.console import open_page, overflow, save_screenshot
+from tests.support.pages import deploy_bundle
+from tests.support.web_system import WebSystem
 
 pytestmark = pytest.mark.slow
 
@@ -19,9 +19,9 @@ WINDOW: Any = {"width": 1280, "height": 800}
 
 
 @pytest.fixture(scope="module")
-def served() -> Iterator[Served]:
-    with Served() as served:
-        yield served
+def web_system() -> Iterator[WebSystem]:
+    with WebSystem() as web_system:
+        yield web_system
 
 
 @pytest.fixture(scope="module")
@@ -30,15 +30,15 @@ def browser() -> Iterator[Browser]:
         yield browser
 
 
-def deploy(served: Served, *names: str) -> str:
+def deploy(web_system: WebSystem, *names: str) -> str:
     uid = make_uid()
     for name in names:
-        put(served.url, make_bundle(uid, *make_commands(), name=name))
+        deploy_bundle(web_system.url, make_bundle(uid, *make_commands(), name=name))
     return uid
 
 
-def active(served: Served, uid: str) -> Any:
-    return served.get(f"/v1/pipelines/{uid}").json
+def active(web_system: WebSystem, uid: str) -> Any:
+    return web_system.get(f"/v1/pipelines/{uid}").json
 
 
 def rename(page: Page, old: str, new: str) -> None:
@@ -46,9 +46,9 @@ def rename(page: Page, old: str, new: str) -> None:
     text.fill(text.input_value().replace(f'"{old}"', f'"{new}"'))
 
 
-def test_a_bundle_is_checked_and_deployed(browser: Browser, served: Served) -> None:
-    uid = deploy(served, "tea")
-    with open_page(browser, served, f"/pipelines/{uid}/bundle", viewport=WINDOW) as page:
+def test_a_bundle_is_checked_and_deployed(browser: Browser, web_system: WebSystem) -> None:
+    uid = deploy(web_system, "tea")
+    with open_page(browser, web_system, f"/pipelines/{uid}/bundle", viewport=WINDOW) as page:
         rename(page, "regex_match", "regex_macth")
         page.get_by_role("button", name="Check").click()
 
@@ -63,30 +63,30 @@ def test_a_bundle_is_checked_and_deployed(browser: Browser, served: Served) -> N
         assert "regex_macth" in chosen
         page.get_by_role("button", name="Deploy").click()  # refused, with the same faults
         expect(outcome).to_contain_text("5 faults.")
-        assert active(served, uid)["version"] == 1
+        assert active(web_system, uid)["version"] == 1
 
         rename(page, "regex_macth", "regex_match")
         rename(page, "tea", "coffee")
         page.get_by_role("button", name="Check").click()
         expect(outcome).to_contain_text("No faults.")
-        assert active(served, uid)["version"] == 1
+        assert active(web_system, uid)["version"] == 1
         page.get_by_role("button", name="Deploy").click()
 
         expect(page.locator("#toasts")).to_contain_text("Deployed as version 2.")
         expect(page.locator("#compare")).to_contain_text("coffee")
-        assert active(served, uid)["name"] == "coffee"
+        assert active(web_system, uid)["name"] == "coffee"
         page.get_by_role("button", name="Undo").click()
         expect(page.locator("table")).to_contain_text("3")
-        assert active(served, uid)["name"] == "tea"
+        assert active(web_system, uid)["name"] == "tea"
 
 
-def test_a_version_is_compared_and_rolled_back(browser: Browser, served: Served) -> None:
-    uid = deploy(served, "tea", "coffee")
-    with open_page(browser, served, f"/pipelines/{uid}/bundle", viewport=WINDOW) as page:
+def test_a_version_is_compared_and_rolled_back(browser: Browser, web_system: WebSystem) -> None:
+    uid = deploy(web_system, "tea", "coffee")
+    with open_page(browser, web_system, f"/pipelines/{uid}/bundle", viewport=WINDOW) as page:
         page.get_by_role("link", name="Compare").click()
         expect(page.locator("#compare del")).to_contain_text("tea")
         expect(page.locator("#compare ins")).to_contain_text("coffee")
-        keep(page, "versions")
+        save_screenshot(page, "versions")
 
         page.get_by_role("button", name="Roll back").click()
 
@@ -94,34 +94,34 @@ def test_a_version_is_compared_and_rolled_back(browser: Browser, served: Served)
         expect(page.get_by_label("Bundle as JSON")).to_have_value(
             re.compile('"pipeline_name": "tea"')
         )
-        assert (active(served, uid)["name"], active(served, uid)["version"]) == ("tea", 3)
+        assert (active(web_system, uid)["name"], active(web_system, uid)["version"]) == ("tea", 3)
 
 
 @pytest.mark.parametrize("choice", ["Deploy mine", "Keep theirs"])
 def test_a_deploy_over_a_newer_version_asks_which_to_keep(
-    browser: Browser, served: Served, choice: str
+    browser: Browser, web_system: WebSystem, choice: str
 ) -> None:
-    uid = deploy(served, "tea")
-    with open_page(browser, served, f"/pipelines/{uid}/bundle", viewport=WINDOW) as page:
+    uid = deploy(web_system, "tea")
+    with open_page(browser, web_system, f"/pipelines/{uid}/bundle", viewport=WINDOW) as page:
         rename(page, "tea", "mine")
-        put(served.url, make_bundle(uid, *make_commands(), name="theirs"))
+        deploy_bundle(web_system.url, make_bundle(uid, *make_commands(), name="theirs"))
         page.get_by_role("button", name="Deploy").click()
 
         expect(page.locator("#outcome")).to_contain_text("A newer version was deployed")
-        assert active(served, uid)["name"] == "theirs"
+        assert active(web_system, uid)["name"] == "theirs"
         page.get_by_role("button", name=choice).click()
 
         expect(page.locator("h2#bundle-title")).to_contain_text(
             "version 3" if choice == "Deploy mine" else "version 2"
         )
-        assert active(served, uid)["name"] == ("mine" if choice == "Deploy mine" else "theirs")
+        assert active(web_system, uid)["name"] == ("mine" if choice == "Deploy mine" else "theirs")
 
 
 @pytest.mark.parametrize("width", [320, 1280])
-def test_nothing_scrolls_sideways(browser: Browser, served: Served, width: int) -> None:
-    uid = deploy(served, "n" * 200, "tea")
+def test_nothing_scrolls_sideways(browser: Browser, web_system: WebSystem, width: int) -> None:
+    uid = deploy(web_system, "n" * 200, "tea")
     window: Any = {"width": width, "height": 800}
-    with open_page(browser, served, f"/pipelines/{uid}/bundle", viewport=window) as page:
+    with open_page(browser, web_system, f"/pipelines/{uid}/bundle", viewport=window) as page:
         assert overflow(page) <= 0
         rename(page, "regex_match", "r" * 300)
         page.get_by_role("button", name="Check").click()

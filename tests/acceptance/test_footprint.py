@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.bundles import make_bundle, make_uid
 from tests.support.child import CHECKOUT, ChildProcess
-from tests.support.house import House
+from tests.support.system import TestSystem
 
 MOST_MB = 110
 WRITES = 5_000
@@ -26,23 +26,23 @@ def resident_mb(pid: int) -> float:
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc is Linux's")
 def test_a_worker_stays_within_its_memory_limit() -> None:
     uid = make_uid()
-    with House() as house:
+    with TestSystem() as system:
         places = {
-            "MEMRELAY_BUS__URL": f"unix://{house.server.socket_path}",
-            "MEMRELAY_MEMORY__ROOT": str(house.root),
+            "MEMRELAY_BUS__URL": f"unix://{system.server.socket_path}",
+            "MEMRELAY_MEMORY__ROOT": str(system.root),
         }
-        log = house.folder / "worker.log"
+        log = system.folder / "worker.log"
         worker = ChildProcess("memrelay.cli.main", ["worker"], log, places, fresh=True)
-        house.workers.append(worker)
-        house.deploy(make_bundle(uid))
+        system.workers.append(worker)
+        system.deploy(make_bundle(uid))
 
-        house.client.enter_together(
+        system.client.enter_together(
             uid, (f"/write note {number} on tea and a meeting at three" for number in range(WRITES))
         )
-        house.client.await_quiet(uid, within_s=60)
+        system.client.await_quiet(uid, within_s=60)
 
         assert resident_mb(worker.pid) < MOST_MB
-        assert len(house.contents(uid)) == WRITES
+        assert len(system.contents(uid)) == WRITES
         assert worker.stop() == 0
 
 

@@ -13,7 +13,7 @@ import orjson
 import pytest
 
 from tests.support.child import CHECKOUT
-from tests.support.client import Ear, make_envelope
+from tests.support.client import Subscriber, make_envelope
 from tests.support.program import COMMAND, Program
 from tests.support.tiers import first_always
 from tests.support.waiting import wait_for
@@ -41,7 +41,7 @@ def uid_of(program: Program) -> str:
 
 
 def test_the_greeting_names_commands_that_work(program: Program) -> None:
-    commands = re.findall(r'^ {2}\S*memrelay (say) (\S+) "(.*)"$', program.said, re.MULTILINE)
+    commands = re.findall(r'^ {2}\S*memrelay (say) (\S+) "(.*)"$', program.output, re.MULTILINE)
 
     ended = [program.run(*command) for command in commands]
 
@@ -107,9 +107,9 @@ def test_the_whole_envelope_is_printed_on_demand(program: Program) -> None:
 def test_any_redis_client_can_publish_and_get_the_answer(program: Program) -> None:
     client, uid = program.client(), uid_of(program)
 
-    with Ear(client, uid) as ear:
+    with Subscriber(client, uid) as subscriber:
         client.publish(uid, make_envelope("/write published"))
-        heard = ear.until(lambda payload: b'"from":"memory_write"' in payload)
+        heard = subscriber.until(lambda payload: b'"from":"memory_write"' in payload)
 
     guid = orjson.loads(orjson.loads(heard[-1])["args"][0]["text"])["guid"]
     (found,) = say(program, "/search published")
@@ -178,7 +178,7 @@ def test_a_message_loop_ends_as_a_dead_letter_and_say_reports_it(
 
 
 def test_a_second_up_in_the_same_folder_is_refused(program: Program) -> None:
-    (port,) = re.findall(r"http://127.0.0.1:(\d+)", program.said)[:1]
+    (port,) = re.findall(r"http://127.0.0.1:(\d+)", program.output)[:1]
 
     ended = program.run("up", MEMRELAY_WEB__PORT=port)
 
@@ -231,7 +231,7 @@ def test_up_ends_on_a_signal_and_keeps_its_data(
         code = program.end(number)
 
         wait_for(lambda: not Path(f"/proc/{server}").exists(), "the server is gone")
-        assert (code, "Traceback" in program.said) == (0, False)
+        assert (code, "Traceback" in program.output) == (0, False)
         began = time.monotonic()
         program.up()
         (found,) = say(program, "/search meeting")
@@ -251,7 +251,7 @@ def test_a_start_keeps_deployed_samples() -> None:
         program.up()
 
         assert program.run("ls").lines == before
-        assert "pipeline memory_test (first)" in program.said
+        assert "pipeline memory_test (first)" in program.output
 
 
 def test_a_killed_program_leaves_no_server_behind() -> None:

@@ -31,8 +31,8 @@ from tests.support.mcp_clients import (
     started,
 )
 from tests.support.program import environment_without_settings, run_as_process
-from tests.support.served import Served
 from tests.support.waiting import LATE_S, wait_for
+from tests.support.web_system import WebSystem
 
 pytestmark = pytest.mark.slow
 CALL_TIMEOUT_S = 2
@@ -40,10 +40,10 @@ STREAMS = 200
 
 
 @pytest.fixture
-def served() -> Iterator[Served]:
+def web_system() -> Iterator[WebSystem]:
     """Start a system that the test may break."""
-    with Served(WEB__RATE="0", WEB__CALL_TIMEOUT_S=str(CALL_TIMEOUT_S)) as served:
-        yield served
+    with WebSystem(WEB__RATE="0", WEB__CALL_TIMEOUT_S=str(CALL_TIMEOUT_S)) as web_system:
+        yield web_system
 
 
 @pytest.mark.parametrize("client_name", ["claude-desktop", "claude-code", "cursor", "vscode"])
@@ -69,13 +69,13 @@ def test_a_the_printed_configuration_starts_the_server(tmp_path: Path, client_na
 
 
 @pytest.mark.parametrize("mode", [HANDSHAKE, STATELESS])
-def test_b_a_key_sees_only_the_tools_that_it_may_call(served: Served, mode: str) -> None:
-    uid = served.deploy()
-    key = make_key(served.house.root, "search")
-    await_closed(served)
+def test_b_a_key_sees_only_the_tools_that_it_may_call(web_system: WebSystem, mode: str) -> None:
+    uid = web_system.deploy()
+    key = make_key(web_system.system.root, "search")
+    await_closed(web_system)
 
     async def talk() -> tuple[list[str], str]:
-        async with over_http(f"{served.url}/mcp/{uid}", mode, key.text) as client:
+        async with over_http(f"{web_system.url}/mcp/{uid}", mode, key.text) as client:
             return await names_of_tools(client), await refused(client, "memory_write", content="x")
 
     names, text = asyncio.run(talk())
@@ -83,19 +83,19 @@ def test_b_a_key_sees_only_the_tools_that_it_may_call(served: Served, mode: str)
     assert "write" in text.replace("memory_write", "")
 
 
-def test_c_a_key_learns_nothing_about_other_pipelines(served: Served) -> None:
-    ours, theirs = served.deploy(), served.deploy()
-    post_record(served, theirs, "The vault code is 7788", in_context=True)
-    key = make_key(served.house.root, pipelines=(ours,))
-    await_closed(served)
+def test_c_a_key_learns_nothing_about_other_pipelines(web_system: WebSystem) -> None:
+    ours, theirs = web_system.deploy(), web_system.deploy()
+    post_record(web_system, theirs, "The vault code is 7788", in_context=True)
+    key = make_key(web_system.system.root, pipelines=(ours,))
+    await_closed(web_system)
 
     def ask_other(uid: str) -> Answer:
         body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
         headers = key.headers | {"Accept": "application/json, text/event-stream"}
-        return served.post(f"/mcp/{uid}", body, **headers)
+        return web_system.post(f"/mcp/{uid}", body, **headers)
 
     async def look() -> list[str]:
-        async with over_http(f"{served.url}/mcp", STATELESS, key.text) as client:
+        async with over_http(f"{web_system.url}/mcp", STATELESS, key.text) as client:
             return [*await everything(client), await read_error(client, theirs)]
 
     other, unknown = ask_other(theirs), ask_other("0" * len(theirs))
@@ -106,8 +106,8 @@ def test_c_a_key_learns_nothing_about_other_pipelines(served: Served) -> None:
     assert "7788" not in seen[-1]
 
 
-def post_record(served: Served, uid: str, content: str, **fields: Any) -> None:
-    answer = served.post(f"/v1/pipelines/{uid}/records", {"content": content} | fields)
+def post_record(web_system: WebSystem, uid: str, content: str, **fields: Any) -> None:
+    answer = web_system.post(f"/v1/pipelines/{uid}/records", {"content": content} | fields)
     assert answer.status == 201, answer
 
 
@@ -133,18 +133,20 @@ async def read_error(client: Client, uid: str) -> str:
     return f"{result.model_dump_json()} {caught.value}"
 
 
-def test_d_calls_fail_in_time_without_the_bus_and_work_again_after_it(served: Served) -> None:
-    uid = served.deploy()
+def test_d_calls_fail_in_time_without_the_bus_and_work_again_after_it(
+    web_system: WebSystem,
+) -> None:
+    uid = web_system.deploy()
 
     async def talk() -> tuple[str, float]:
-        async with over_http(f"{served.url}/mcp/{uid}", HANDSHAKE) as client:
+        async with over_http(f"{web_system.url}/mcp/{uid}", HANDSHAKE) as client:
             await call(client, "memory_write", content="before")
-            served.house.kill_server()
+            web_system.system.kill_server()
             began_s = time.monotonic()
             text = await refused(client, "memory_write", content="during")
             waited_s = time.monotonic() - began_s
-            served.house.server.start()
-            served.house.client.redis.connection_pool.disconnect()
+            web_system.system.server.start()
+            web_system.system.client.redis.connection_pool.disconnect()
             await work_again(client)
             return text, waited_s
 
@@ -161,29 +163,30 @@ async def work_again(client: Client) -> None:
         await asyncio.sleep(0.2)
 
 
-def test_e_the_first_answer_returns_after_the_web_server_was_killed(served: Served) -> None:
-    uid = served.deploy()
+def test_e_the_first_answer_returns_after_the_web_server_was_killed(web_system: WebSystem) -> None:
+    uid = web_system.deploy()
     given = {"content": "exactly once", "idempotency_key": "k1"}
-    before = served.house.client.redis.xlen(input_of(uid))
-    served.house.workers[-1].tell(signal.SIGSTOP)
-    lost = threading.Thread(target=write_into_nothing, args=(f"{served.url}/mcp/{uid}", given))
+    before = web_system.system.client.redis.xlen(input_of(uid))
+    web_system.system.workers[-1].send_signal(signal.SIGSTOP)
+    lost = threading.Thread(target=write_into_nothing, args=(f"{web_system.url}/mcp/{uid}", given))
     lost.start()
     wait_for(
-        lambda: served.house.client.redis.xlen(input_of(uid)) > before, "the call is on the bus"
+        lambda: web_system.system.client.redis.xlen(input_of(uid)) > before,
+        "the call is on the bus",
     )
-    served.web.kill()
-    served.house.workers[-1].tell(signal.SIGCONT)
+    web_system.web.kill()
+    web_system.system.workers[-1].send_signal(signal.SIGCONT)
     lost.join(60)
-    wait_for(lambda: served.house.contents(uid) == ["exactly once"], "the call was executed")
-    served.start_web()
+    wait_for(lambda: web_system.system.contents(uid) == ["exactly once"], "the call was executed")
+    web_system.start_web()
 
     async def repeat() -> list[Any]:
-        async with over_http(f"{served.url}/mcp/{uid}") as client:
+        async with over_http(f"{web_system.url}/mcp/{uid}") as client:
             return [await call(client, "memory_write", **given) for _ in range(2)]
 
     first, second = asyncio.run(repeat())
-    assert first == second and served.house.contents(uid) == ["exactly once"]
-    assert served.house.rows(uid, "SELECT guid FROM records") == [(first["guid"],)]
+    assert first == second and web_system.system.contents(uid) == ["exactly once"]
+    assert web_system.system.rows(uid, "SELECT guid FROM records") == [(first["guid"],)]
 
 
 def write_into_nothing(url: str, given: dict[str, Any]) -> None:
@@ -197,23 +200,23 @@ def write_into_nothing(url: str, given: dict[str, Any]) -> None:
         asyncio.run(write())
 
 
-def test_f_a_stream_of_updates_takes_at_most_40_kb(served: Served) -> None:
+def test_f_a_stream_of_updates_takes_at_most_40_kb(web_system: WebSystem) -> None:
     """The drop of a slow stream is tested in tests/web/mcp/test_slow_streams.py."""
-    uid = served.deploy()
+    uid = web_system.deploy()
     path = f"/v1/pipelines/{uid}/records"
-    guid = ask(served.url, "POST", path, {"content": "x"}).json["guid"]
+    guid = ask(web_system.url, "POST", path, {"content": "x"}).json["guid"]
     uri = f"memory://{uid}/records/{guid}"
-    client = McpCalls(served.url, f"/mcp/{uid}")
+    client = McpCalls(web_system.url, f"/mcp/{uid}")
     with ExitStack() as warm_up:
         for _ in range(20):
             warm_up.enter_context(client.listen(uri))
-    before_kb = resident_kb(served.web.pid)
+    before_kb = resident_kb(web_system.web.pid)
 
     with ExitStack() as stack:
         streams = [stack.enter_context(client.listen(uri)) for _ in range(STREAMS)]
-        ask(served.url, "PATCH", f"{path}/{guid}", {"content": "y"})
+        ask(web_system.url, "PATCH", f"{path}/{guid}", {"content": "y"})
         heard = {stream.hear_update() for stream in streams}
-        grown_kb = resident_kb(served.web.pid) - before_kb
+        grown_kb = resident_kb(web_system.web.pid) - before_kb
 
     assert heard == {uri}
     assert grown_kb / STREAMS <= 40

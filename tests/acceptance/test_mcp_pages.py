@@ -23,8 +23,8 @@ from tests.support.mcp_clients import (
     started,
 )
 from tests.support.npm import npm_command, npm_environment
-from tests.support.served import Served
 from tests.support.sessions import fences
+from tests.support.web_system import WebSystem
 
 pytestmark = pytest.mark.slow
 PAGES = CHECKOUT / "docs/mcp"
@@ -39,10 +39,10 @@ LANGCHAIN = ("langchain-mcp-adapters==0.3.2", "mcp==1.30.0")
 class Reader:
     """A reader of the pages, with a running product, a key and a home folder."""
 
-    def __init__(self, served: Served, home: Path) -> None:
-        self.served, self.home = served, home
-        self.uid = served.deploy()
-        self.key = make_key(served.house.root).text
+    def __init__(self, web_system: WebSystem, home: Path) -> None:
+        self.web_system, self.home = web_system, home
+        self.uid = web_system.deploy()
+        self.key = make_key(web_system.system.root).text
         commands = home / "bin"
         commands.mkdir()
         program = commands / "memrelay"
@@ -53,15 +53,15 @@ class Reader:
         self.environment = npm_environment() | {
             "HOME": str(home),
             "PATH": f"{commands}{os.pathsep}{npm_environment()['PATH']}",
-            "MEMRELAY_MEMORY__ROOT": str(served.house.root),
+            "MEMRELAY_MEMORY__ROOT": str(web_system.system.root),
         }
 
     def adapt(self, text: str) -> str:
         """Return an example with this run's address, uid, key and folder."""
-        bus = f"unix://{self.served.house.client.socket}"
+        bus = f"unix://{self.web_system.system.client.socket}"
         changed = {
             SHOWN_BUS: bus,
-            SHOWN_URL: self.served.url,
+            SHOWN_URL: self.web_system.url,
             SHOWN_UID: self.uid,
             SHOWN_HOME: str(self.home),
             "Bearer KEY": f"Bearer {self.key}",
@@ -93,8 +93,8 @@ class Reader:
 
 @pytest.fixture
 def reader(tmp_path: Path) -> Iterator[Reader]:
-    with Served(WEB__RATE="0") as served:
-        yield Reader(served, tmp_path)
+    with WebSystem(WEB__RATE="0") as web_system:
+        yield Reader(web_system, tmp_path)
 
 
 @pytest.mark.parametrize("page", CONFIGURED)
@@ -115,7 +115,7 @@ async def list_tools(reader: Reader, configuration: dict[str, Any]) -> list[str]
         key = entry["headers"]["Authorization"].removeprefix("Bearer ")
         async with over_http(entry["url"], STATELESS, key) as client:
             return await names_of_tools(client)
-    environment = {"MEMRELAY_MEMORY__ROOT": str(reader.served.house.root)}
+    environment = {"MEMRELAY_MEMORY__ROOT": str(reader.web_system.system.root)}
     entry["env"] = environment | entry.get("env", {})
     async with started(from_configuration(entry, reader.home), reader.home) as client:
         return await names_of_tools(client)

@@ -11,8 +11,8 @@ import pytest
 
 import memrelay
 from tests.support.bundles import make_bundle, make_uid
-from tests.support.served import Served
 from tests.support.sessions import CHECKOUT, fences
+from tests.support.web_system import WebSystem
 
 SHOWN = [text for language, text in fences(CHECKOUT / "docs" / "python.md") if language == "python"]
 EMBEDDED = next(text for text in SHOWN if "open_store" in text)
@@ -99,28 +99,28 @@ def check_types(folder: Path, program: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def served() -> Iterator[Served]:
-    with Served() as served:
-        yield served
+def web_system() -> Iterator[WebSystem]:
+    with WebSystem() as web_system:
+        yield web_system
 
 
 def test_the_examples_of_the_clients_run(
-    served: Served, capsys: pytest.CaptureFixture[str]
+    web_system: WebSystem, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    url, uid, other = served.url, served.deploy(), served.deploy()
+    url, uid, other = web_system.url, web_system.deploy(), web_system.deploy()
 
     assert shown("remember")(url, uid) == "Ada prefers tea"
     assert asyncio.run(shown("remember_once")(url, other)) == 1
     assert "404 no record has the guid 'nobody'" in capsys.readouterr().out
 
 
-def test_the_examples_of_messages_run(served: Served) -> None:
+def test_the_examples_of_messages_run(web_system: WebSystem) -> None:
     uid = make_uid()
 
-    (answer,) = shown("converse")(served.url, make_bundle(uid))
+    (answer,) = shown("converse")(web_system.url, make_bundle(uid))
 
     assert answer.startswith('{"guid":')
-    assert asyncio.run(shown("first_text")(served.url, uid)) == "/write The meeting is at 3pm"
+    assert asyncio.run(shown("first_text")(web_system.url, uid)) == "/write The meeting is at 3pm"
 
 
 def test_the_example_of_the_embedded_store_runs(

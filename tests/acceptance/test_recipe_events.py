@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 from tests.support.listener import Listener
 from tests.support.recipes import KV, Project
-from tests.support.served import Served
+from tests.support.web_system import WebSystem
 
 Json = dict[str, Any]
 TYPES, KVSTORE, LOGS, KG = "/persistent-memory/types", "/kvstore", "/eventlog", "/kg"
@@ -187,24 +187,24 @@ def check(project: Project, listener: Listener, change: Change) -> None:
     """Make a change, and expect its event."""
     answer = project.ask(change.method, change.path, change.body or b"")
     assert answer.status in (200, 201, 204), (change, answer)
-    event = listener.hear()
+    event = listener.receive()
     assert event["event"] == change.event, (change, event)
     data = event["data"]
     assert data | change.data == data, (change, data)
     if change.event == "contextAssembly:started":
-        assert tuple(listener.hear()["event"] for _ in OF_ASSEMBLY) == OF_ASSEMBLY
+        assert tuple(listener.receive()["event"] for _ in OF_ASSEMBLY) == OF_ASSEMBLY
 
 
 def test_each_change_sends_its_event() -> None:
-    with Served(WEB__RATE="0") as served:
-        project = Project(served.url, served.deploy())
+    with WebSystem(WEB__RATE="0") as web_system:
+        project = Project(web_system.url, web_system.deploy())
         path = f"/p/{project.uid}/persistent-memory/events"
-        with Listener(served.url, project.uid, path=path) as listener:
+        with Listener(web_system.url, project.uid, path=path) as listener:
             for change in CHANGES:
                 check(project, listener, change)
             wrong = {"scope_variables": {"taks": {}}}
             assert project.ask("POST", "/context-assembly/assemble", wrong).status == 422
-            heard = [listener.hear() for _ in range(2)]
+            heard = [listener.receive() for _ in range(2)]
 
     assert [one["event"] for one in heard] == ["contextAssembly:started", "contextAssembly:error"]
     assert "taks" in heard[1]["data"]["message"]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.support.recipes import KV, LOG, Project
-from tests.support.served import Served
+from tests.support.web_system import WebSystem
 
 Steps = list[dict[str, Any]]
 PEOPLE = {"type": "graph_view_read", "viewId": "people"}
@@ -140,8 +140,8 @@ FIELDS: dict[str, Any] = {
 
 @pytest.fixture(scope="module")
 def project() -> Iterator[Project]:
-    with Served(WEB__RATE="0") as served:
-        project = Project(served.url, served.deploy())
+    with WebSystem(WEB__RATE="0") as web_system:
+        project = Project(web_system.url, web_system.deploy())
         project.fill()
         _fill_further(project)
         yield project

@@ -7,22 +7,22 @@ import pytest
 
 from tests.support.listener import TEXT, Listener
 from tests.support.recipes import KV, LOG, Project, hours
-from tests.support.served import Served
+from tests.support.web_system import WebSystem
 
 TYPES, EVENTS = "/persistent-memory/types", "/persistent-memory/events"
 
 
 @pytest.fixture(scope="module")
-def served() -> Iterator[Served]:
-    with Served(WEB__RATE="0") as served:
-        yield served
-        assert not [event for event in served.web.events if event["event"] == "request_failed"]
+def web_system() -> Iterator[WebSystem]:
+    with WebSystem(WEB__RATE="0") as web_system:
+        yield web_system
+        assert not [event for event in web_system.web.events if event["event"] == "request_failed"]
 
 
 @pytest.fixture(scope="module")
-def project(served: Served) -> Project:
+def project(web_system: WebSystem) -> Project:
     """A pipeline with the fixture of the statements."""
-    project = Project(served.url, served.deploy())
+    project = Project(web_system.url, web_system.deploy())
     project.fill()
     return project
 
@@ -196,9 +196,11 @@ def test_12_an_invalid_definition_is_refused_as_a_whole(project: Project) -> Non
     assert project.ask("GET", TYPES).body == before
 
 
-def test_13_an_export_restores_the_recipe_and_each_change_is_one_event(served: Served) -> None:
-    project = Project(served.url, served.deploy())
-    with Listener(served.url, project.uid, path=f"/p/{project.uid}{EVENTS}") as listener:
+def test_13_an_export_restores_the_recipe_and_each_change_is_one_event(
+    web_system: WebSystem,
+) -> None:
+    project = Project(web_system.url, web_system.deploy())
+    with Listener(web_system.url, project.uid, path=f"/p/{project.uid}{EVENTS}") as listener:
         project.create("p", [])
         exported = project.ask("GET", f"{TYPES}/p/export").body
         assert project.ask("DELETE", f"{TYPES}/p").status == 204
@@ -207,9 +209,9 @@ def test_13_an_export_restores_the_recipe_and_each_change_is_one_event(served: S
         assert project.ask("GET", f"{TYPES}/p/export").body == exported
         project.post("/persistent-memory/import", config, 409)
         project.post("/persistent-memory/import", config | {"overwrite": True}, 200)
-        events = [listener.hear() for _ in range(4)]
+        events = [listener.receive() for _ in range(4)]
         listener.send(TEXT, b"ping")
-        assert listener.hear()["event"] == "pong"
+        assert listener.receive()["event"] == "pong"
 
     assert [event["event"] for event in events] == [
         f"persistentMemory:{verb}" for verb in ("created", "deleted", "created", "updated")

@@ -14,8 +14,8 @@ import pytest
 from tests.support.bundles import make_bundle, make_uid
 from tests.support.jwts import AUDIENCE, ISSUER, KeyPair, write_key_set
 from tests.support.robutler import Agent, put_many
-from tests.support.served import Served
 from tests.support.waiting import wait_for
+from tests.support.web_system import WebSystem
 
 ISSUER_KEY = KeyPair("one")
 NUMBERS = count(1)
@@ -23,21 +23,21 @@ UID = make_uid()
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def web_system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebSystem]:
     file = tmp_path_factory.mktemp("jwks") / "keys.json"
     write_key_set(file, ISSUER_KEY)
     issuer = {"issuer": ISSUER, "audience": AUDIENCE, "jwks": f"file:{file}", "pipeline": UID}
-    with Served(WEB__JWT=orjson.dumps([issuer]).decode(), WEB__RATE="0") as served:
-        served.house.deploy(make_bundle(UID))
-        yield served
-        assert not [event for event in served.web.events if event["event"] == "request_failed"]
+    with WebSystem(WEB__JWT=orjson.dumps([issuer]).decode(), WEB__RATE="0") as web_system:
+        web_system.system.deploy(make_bundle(UID))
+        yield web_system
+        assert not [event for event in web_system.web.events if event["event"] == "request_failed"]
 
 
 @pytest.fixture
-def agents(served: Served) -> list[Agent]:
+def agents(web_system: WebSystem) -> list[Agent]:
     """Three agents with empty stores."""
     number = next(NUMBERS)
-    return [Agent(served.url, f"a{place}-{number}") for place in (1, 2, 3)]
+    return [Agent(web_system.url, f"a{place}-{number}") for place in (1, 2, 3)]
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from tests.support.bundles import make_bundle, make_uid
 from tests.support.http import Answer, ask
 from tests.support.jwts import AUDIENCE, ISSUER, KeyPair, write_key_set
 from tests.support.keys import await_closed, make_key
-from tests.support.served import Served
+from tests.support.web_system import WebSystem
 
 B = "/api/storage/memory"
 TOOL = "/api/tools/memory"
@@ -46,7 +46,7 @@ RANK = {"": 0, "search": 1, "read": 2, "readwrite": 3}
 class Scene(NamedTuple):
     """One store with an entry, one agent that calls, and its credential."""
 
-    served: Served
+    web_system: WebSystem
     owner: str
     agent: str
     query: dict[str, str]
@@ -58,14 +58,14 @@ class Scene(NamedTuple):
 
     def ask(self, method: str, path: str, **query: str) -> Answer:
         named = {"agentId": self.agent} | self.query | query
-        return ask(self.served.url, method, f"{path}?{urlencode(named)}", b"", self.headers)
+        return ask(self.web_system.url, method, f"{path}?{urlencode(named)}", b"", self.headers)
 
     def send(self, method: str, path: str, **body: Any) -> Answer:
-        return ask(self.served.url, method, path, self.body | body, self.headers)
+        return ask(self.web_system.url, method, path, self.body | body, self.headers)
 
     def tool(self, **arguments: Any) -> Any:
         query = urlencode(self.query | {"agentId": self.agent})
-        answer = ask(self.served.url, "POST", f"{TOOL}?{query}", arguments, self.headers)
+        answer = ask(self.web_system.url, "POST", f"{TOOL}?{query}", arguments, self.headers)
         assert answer.status == 200, answer
         return answer.json
 
@@ -127,7 +127,9 @@ def pair() -> KeyPair:
 
 
 @pytest.fixture(scope="module")
-def opened(pair: KeyPair, uid: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def opened(
+    pair: KeyPair, uid: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[WebSystem]:
     """Start a server without keys that verifies tokens."""
     file = tmp_path_factory.mktemp("issuer") / "jwks.json"
     write_key_set(file, pair)
@@ -138,41 +140,41 @@ def opened(pair: KeyPair, uid: str, tmp_path_factory: pytest.TempPathFactory) ->
         "pipeline": uid,
         "user_claim": "user_id",
     }
-    with Served(WEB__JWT=json.dumps([issuer])) as served:
-        served.house.deploy(make_bundle(uid))
-        yield served
+    with WebSystem(WEB__JWT=json.dumps([issuer])) as web_system:
+        web_system.system.deploy(make_bundle(uid))
+        yield web_system
 
 
 @pytest.fixture(scope="module")
-def closed() -> Iterator[tuple[Served, dict[str, str]]]:
+def closed() -> Iterator[tuple[WebSystem, dict[str, str]]]:
     """Start a server with a key."""
-    with Served() as served:
-        served.house.deploy(make_bundle(make_uid()))
-        key = make_key(served.house.root)
-        await_closed(served)
-        yield served, dict(key.headers)
+    with WebSystem() as web_system:
+        web_system.system.deploy(make_bundle(make_uid()))
+        key = make_key(web_system.system.root)
+        await_closed(web_system)
+        yield web_system, dict(key.headers)
 
 
 @pytest.fixture(params=CALLERS)
 def service(request: pytest.FixtureRequest) -> "Service":
     """Return a caller that may name any agent, on the server of the caller under test."""
     if request.param == "key":
-        served, headers = request.getfixturevalue("closed")
-        return Service(served, headers, None)
-    served = request.getfixturevalue("opened")
+        web_system, headers = request.getfixturevalue("closed")
+        return Service(web_system, headers, None)
+    web_system = request.getfixturevalue("opened")
     pair = request.getfixturevalue("pair") if request.param == "jwt" else None
-    return Service(served, {}, pair)
+    return Service(web_system, {}, pair)
 
 
 class Service(NamedTuple):
     """A server, the headers of a trusted caller, and the key of the tokens if agents send them."""
 
-    served: Served
+    web_system: WebSystem
     headers: dict[str, str]
     pair: KeyPair | None
 
     def send(self, method: str, path: str, body: dict[str, Any]) -> None:
-        answer = ask(self.served.url, method, path, body, self.headers)
+        answer = ask(self.web_system.url, method, path, body, self.headers)
         assert answer.status in (200, 201, 204), answer
 
     def share(self, owner: str, agent: str, level: str, ttl: float | None = None) -> None:
@@ -190,7 +192,7 @@ class Service(NamedTuple):
         body = {"agentId": author, "store": owner, "value": HIDDEN}
         self.send("PUT", f"{B}/note", body | query)
         self._give(right, owner, agent)
-        return Scene(self.served, owner, agent, query, self._headers_of(agent, right, owner))
+        return Scene(self.web_system, owner, agent, query, self._headers_of(agent, right, owner))
 
     def _give(self, right: str, owner: str, agent: str) -> None:
         kind, _, level = right.partition(" ")
@@ -217,7 +219,7 @@ class Service(NamedTuple):
 
     @property
     def uid(self) -> str:
-        listed = ask(self.served.url, "GET", "/v1/pipelines", b"", self.headers).json
+        listed = ask(self.web_system.url, "GET", "/v1/pipelines", b"", self.headers).json
         return str(listed["items"][0]["pipeline_uid"])
 
 

@@ -8,25 +8,27 @@ from anthropic.lib.tools import ToolError
 
 from memrelay import connect
 from memrelay.integrations.anthropic import MemrelayMemoryTool
-from tests.support.served import Served
+from tests.support.web_system import WebSystem
 
 PATH = "/memories/notes.md"
 
 
 @pytest.fixture(scope="module")
-def served() -> Iterator[Served]:
-    with Served() as served:
-        yield served
+def web_system() -> Iterator[WebSystem]:
+    with WebSystem() as web_system:
+        yield web_system
 
 
 @pytest.fixture(scope="module")
-def uid(served: Served) -> str:
-    return served.deploy()
+def uid(web_system: WebSystem) -> str:
+    return web_system.deploy()
 
 
-def test_commands_of_the_sdk_read_and_write_files_of_the_pipeline(served: Served, uid: str) -> None:
+def test_commands_of_the_sdk_read_and_write_files_of_the_pipeline(
+    web_system: WebSystem, uid: str
+) -> None:
     async def use() -> list[object]:
-        async with connect(served.url) as client:
+        async with connect(web_system.url) as client:
             tool = MemrelayMemoryTool(client, uid, "ann")
             commands = (
                 {"command": "create", "path": PATH, "file_text": "one\ntwo\n"},
@@ -50,9 +52,11 @@ def test_commands_of_the_sdk_read_and_write_files_of_the_pipeline(served: Served
     assert deleted == "Successfully deleted /memories/a"
 
 
-def test_agents_have_separate_files_and_errors_reach_the_model(served: Served, uid: str) -> None:
+def test_agents_have_separate_files_and_errors_reach_the_model(
+    web_system: WebSystem, uid: str
+) -> None:
     async def use() -> str:
-        async with connect(served.url) as client:
+        async with connect(web_system.url) as client:
             ann, ben = (MemrelayMemoryTool(client, uid, name) for name in ("ann", "ben"))
             await ann.call({"command": "create", "path": PATH, "file_text": ""})
             with pytest.raises(ToolError) as caught:
@@ -62,9 +66,9 @@ def test_agents_have_separate_files_and_errors_reach_the_model(served: Served, u
     assert asyncio.run(use()) == f"The path {PATH} does not exist. Please provide a valid path."
 
 
-def test_the_tool_is_described_as_the_sdk_describes_it(served: Served, uid: str) -> None:
+def test_the_tool_is_described_as_the_sdk_describes_it(web_system: WebSystem, uid: str) -> None:
     async def describe() -> object:
-        async with connect(served.url) as client:
+        async with connect(web_system.url) as client:
             return MemrelayMemoryTool(client, uid, cache_control={"type": "ephemeral"}).to_dict()
 
     assert asyncio.run(describe()) == {

@@ -10,7 +10,7 @@ import pytest
 from memrelay import connect, connect_sync, open_store
 from memrelay.agents.calls import make_calls
 from memrelay.errors import Refused, RelayError
-from tests.support.served import Served
+from tests.support.web_system import WebSystem
 
 CREATE = ("records.create", {"content": "tea", "tags": ["a"]})
 
@@ -26,20 +26,20 @@ def test_an_embedded_store_answers_with_json_values(tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def served() -> Iterator[Served]:
-    with Served() as served:
-        yield served
+def web_system() -> Iterator[WebSystem]:
+    with WebSystem() as web_system:
+        yield web_system
 
 
-def test_the_clients_answer_with_json_values(served: Served) -> None:
-    with connect_sync(served.url) as client:
+def test_the_clients_answer_with_json_values(web_system: WebSystem) -> None:
+    with connect_sync(web_system.url) as client:
         with pytest.raises(Refused, match="has 0 pipelines; give the uid or name of one"):
             client.operate(*CREATE)
-        uid = served.deploy()
+        uid = web_system.deploy()
         assert client.operate(*CREATE)["content"] == "tea"
 
     async def over_http() -> Any:
-        async with connect(served.url) as client:
+        async with connect(web_system.url) as client:
             calls = make_calls(client, uid=uid)
             with pytest.raises(TypeError, match="client is async"):
                 calls.run(*CREATE)
@@ -47,7 +47,7 @@ def test_the_clients_answer_with_json_values(served: Served) -> None:
             return await calls.arun("records.list", {"tags": ["a"]})
 
     page = asyncio.run(over_http())
-    with connect_sync(served.url) as client:
+    with connect_sync(web_system.url) as client:
         calls = make_calls(client)
         assert calls.run("records.list", {"tags": ["a"]}) == page
         assert [one["content"] for one in page["items"]] == ["tea", "tea"]

@@ -10,16 +10,16 @@ from langgraph.checkpoint.conformance import checkpointer_test, validate
 
 from memrelay import connect, connect_sync, open_store
 from memrelay.integrations.langgraph import MemrelaySaver
-from tests.support.served import Served
+from tests.support.web_system import WebSystem
 
 CAPABILITIES, CASES = 8, 81
 
 
 @pytest.fixture(scope="module")
-def served() -> Iterator[Served]:
-    with Served() as served:
-        served.deploy()
-        yield served
+def web_system() -> Iterator[WebSystem]:
+    with WebSystem() as web_system:
+        web_system.deploy()
+        yield web_system
 
 
 def count_passed(name: str, make: Any) -> tuple[int, int, list[str]]:
@@ -43,18 +43,18 @@ def test_a_saver_in_an_embedded_store_passes_all_cases(tmp_path: Path) -> None:
     assert count_passed("embedded", fresh) == (CAPABILITIES, CASES, [])
 
 
-def test_a_saver_of_the_async_client_passes_all_cases(served: Served) -> None:
+def test_a_saver_of_the_async_client_passes_all_cases(web_system: WebSystem) -> None:
     async def fresh() -> AsyncGenerator[MemrelaySaver]:
-        async with connect(served.url) as client:
+        async with connect(web_system.url) as client:
             yield MemrelaySaver(client, "http")
 
     assert count_passed("http", fresh) == (CAPABILITIES, CASES, [])
 
 
 @pytest.mark.slow
-def test_a_saver_of_the_blocking_client_passes_all_cases(served: Served) -> None:
+def test_a_saver_of_the_blocking_client_passes_all_cases(web_system: WebSystem) -> None:
     async def fresh() -> AsyncGenerator[MemrelaySaver]:
-        with connect_sync(served.url) as client:
+        with connect_sync(web_system.url) as client:
             yield MemrelaySaver(client, "blocking")
 
     assert count_passed("blocking", fresh) == (CAPABILITIES, CASES, [])

@@ -16,7 +16,7 @@ from langgraph.types import Command, interrupt
 
 from memrelay import EmbeddedStore, connect, connect_sync, open_store
 from memrelay.integrations.langgraph import MemrelaySaver
-from tests.support.served import Served
+from tests.support.web_system import WebSystem
 
 ADA: Any = {"configurable": {"thread_id": "ada"}}
 BOB: Any = {"configurable": {"thread_id": "bob"}}
@@ -29,10 +29,10 @@ def store(tmp_path: Path) -> Iterator[EmbeddedStore]:
 
 
 @pytest.fixture(scope="module")
-def served() -> Iterator[Served]:
-    with Served() as served:
-        served.deploy()
-        yield served
+def web_system() -> Iterator[WebSystem]:
+    with WebSystem() as web_system:
+        web_system.deploy()
+        yield web_system
 
 
 def answer(state: MessagesState) -> Any:
@@ -63,16 +63,16 @@ def test_a_graph_remembers_a_conversation(store: EmbeddedStore) -> None:
     assert ask(chat_graph(MemrelaySaver(store, "other")), "Who am I?", ADA) == "Who are you?"
 
 
-def test_a_graph_remembers_over_http(served: Served) -> None:
+def test_a_graph_remembers_over_http(web_system: WebSystem) -> None:
     async def over_http() -> Any:
-        async with connect(served.url) as client:
+        async with connect(web_system.url) as client:
             graph = chat_graph(MemrelaySaver(client))
             await graph.ainvoke({"messages": [HumanMessage("I am  Ada")]}, ADA)
             found = await graph.ainvoke({"messages": [HumanMessage("Who?")]}, ADA)
             return found["messages"][-1].content
 
     assert asyncio.run(over_http()) == "You are Ada."
-    with connect_sync(served.url) as client:
+    with connect_sync(web_system.url) as client:
         assert ask(chat_graph(MemrelaySaver(client)), "Who?", ADA) == "You are Ada."
         found = client.operate("conversations.history", {"thread": "ada", "limit": 2})
         assert [one["text"] for one in found["messages"]] == ["Who?", "You are Ada."]
@@ -150,8 +150,8 @@ def read_values(store: EmbeddedStore) -> Iterator[bytes]:
 
 
 @pytest.mark.parametrize("count", [1, 3])
-def test_long_values_are_split(served: Served, count: int) -> None:
-    with connect_sync(served.url) as client:
+def test_long_values_are_split(web_system: WebSystem, count: int) -> None:
+    with connect_sync(web_system.url) as client:
         saver = MemrelaySaver(client, f"long{count}")
         noise = "".join(chr(32 + n * 7919 % 89 + n * n % 7) for n in range(900_000))
         messages = [HumanMessage(f"{n}{noise[n:]}", id=str(n)) for n in range(count)]
@@ -208,9 +208,9 @@ def test_a_pruned_thread_keeps_its_delta_channels(store: EmbeddedStore) -> None:
     assert len(graph.invoke({"log": ["last"]}, ADA)["log"]) == 12
 
 
-def test_the_sync_methods_of_an_async_client_name_the_remedy(served: Served) -> None:
+def test_the_sync_methods_of_an_async_client_name_the_remedy(web_system: WebSystem) -> None:
     async def use() -> None:
-        async with connect(served.url) as client:
+        async with connect(web_system.url) as client:
             graph = chat_graph(MemrelaySaver(client))
             with pytest.raises(TypeError, match="use the async methods, such as `ainvoke`"):
                 ask(graph, "Hello", ADA)

@@ -14,27 +14,27 @@ from memrelay.integrations.langgraph import MemrelayStore
 from tests.agents.store_batches import Oracle, random_batch, results_of
 from tests.support.bundles import make_agent
 from tests.support.keys import await_closed, make_key
-from tests.support.served import Served
+from tests.support.web_system import WebSystem
 
 ADA = ("users", "ada")
 
 
 @pytest.fixture(scope="module")
-def served() -> Iterator[Served]:
-    with Served() as served:
-        yield served
+def web_system() -> Iterator[WebSystem]:
+    with WebSystem() as web_system:
+        yield web_system
 
 
 @pytest.fixture(scope="module")
-def client(served: Served) -> Iterator[BlockingClient]:
-    with connect_sync(served.url) as client:
+def client(web_system: WebSystem) -> Iterator[BlockingClient]:
+    with connect_sync(web_system.url) as client:
         yield client
 
 
 @pytest.fixture
-def uid(served: Served) -> str:
+def uid(web_system: WebSystem) -> str:
     """A new pipeline."""
-    return served.deploy()
+    return web_system.deploy()
 
 
 @pytest.fixture
@@ -43,8 +43,8 @@ def store(client: BlockingClient, uid: str) -> MemrelayStore:
 
 
 def test_the_only_pipeline_needs_no_name() -> None:
-    with Served() as served, connect_sync(served.url) as client:
-        served.deploy()
+    with WebSystem() as web_system, connect_sync(web_system.url) as client:
+        web_system.deploy()
         store = MemrelayStore(client)
         store.put(ADA, "diet", {"food": "pizza"})
 
@@ -82,10 +82,10 @@ def test_18_concurrent_puts_of_one_key_leave_one_record(
 
 
 def test_an_asynchronous_client_runs_the_example_of_the_documentation(
-    served: Served, uid: str
+    web_system: WebSystem, uid: str
 ) -> None:
     async def run() -> None:
-        async with connect(served.url) as client:
+        async with connect(web_system.url) as client:
             store = MemrelayStore(client, store=f"instances/{uid}/langgraph")
             await store.aput(("1", "memories"), "m1", {"food_preference": "I like pizza"})
             await store.aput(("1", "memories"), "m2", {"drink": "tea"}, index=False)
@@ -108,10 +108,10 @@ def test_a_batch_larger_than_a_message_is_written_in_parts(store: MemrelayStore)
 
 
 def test_another_store_of_the_bundle_has_items_of_its_own(
-    served: Served, client: BlockingClient
+    web_system: WebSystem, client: BlockingClient
 ) -> None:
     notes = make_agent("notes", "memory_read", {"memory_id": "instances/${pipeline_uid}/notes"})
-    uid = served.deploy(notes)
+    uid = web_system.deploy(notes)
     own, other = (
         MemrelayStore(client, store=f"instances/{uid}/{name}") for name in ("notes", "langgraph")
     )
@@ -124,16 +124,16 @@ def test_another_store_of_the_bundle_has_items_of_its_own(
 
 
 def test_a_key_without_write_access_reads_items_that_never_expire() -> None:
-    with Served() as served:
-        uid = served.deploy()
-        root = served.house.root
+    with WebSystem() as web_system:
+        uid = web_system.deploy()
+        root = web_system.system.root
         owner, reader = (make_key(root, *scopes, pipelines=(uid,)) for scopes in ((), ("read",)))
-        await_closed(served)
-        with connect_sync(served.url, owner.text) as owning:
+        await_closed(web_system)
+        with connect_sync(web_system.url, owner.text) as owning:
             store = MemrelayStore(owning)
             store.put(ADA, "diet", {"food": "pizza"})
             store.put(ADA, "guest", {"food": "pasta"}, ttl=5)
-        with connect_sync(served.url, reader.text) as reading:
+        with connect_sync(web_system.url, reader.text) as reading:
             store = MemrelayStore(reading)
 
             assert store.get(ADA, "diet").value == {"food": "pizza"}

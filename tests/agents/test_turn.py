@@ -8,17 +8,17 @@ import orjson
 import pytest
 
 from tests.support.agents import Asked, with_prompt
-from tests.support.house import House
 from tests.support.model_server import ModelServer, calls, fault
+from tests.support.system import TestSystem
 
 CHECKPOINTS = "SELECT thread FROM checkpoints"
 
 
 @pytest.fixture(scope="module")
-def house() -> Iterator[House]:
-    with House() as house:
-        worker = house.start_worker(may_call_private=True)
-        yield house
+def system() -> Iterator[TestSystem]:
+    with TestSystem() as system:
+        worker = system.start_worker(may_call_private=True)
+        yield system
         assert worker.stop() == 0
 
 
@@ -28,8 +28,8 @@ def model() -> Iterator[ModelServer]:
         yield model
 
 
-def test_a_changed_prompt_replaces_the_earlier_one(house: House, model: ModelServer) -> None:
-    asked = Asked(house, model, system_prompt="P", conversation_memory=True)
+def test_a_changed_prompt_replaces_the_earlier_one(system: TestSystem, model: ModelServer) -> None:
+    asked = Asked(system, model, system_prompt="P", conversation_memory=True)
     asked.ask("one")
     asked.deploy_again(system_prompt="Q")
     asked.ask("two")
@@ -42,37 +42,39 @@ def test_a_changed_prompt_replaces_the_earlier_one(house: House, model: ModelSer
 
 
 def test_a_turn_leaves_one_checkpoint_and_old_ones_are_pruned(
-    house: House, model: ModelServer
+    system: TestSystem, model: ModelServer
 ) -> None:
-    asked = Asked(house, model, conversation_memory=True, keep_checkpoints=3)
+    asked = Asked(system, model, conversation_memory=True, keep_checkpoints=3)
     counts = []
     for number in range(5):
         asked.ask(f"{number}")
-        counts.append(len(house.rows(asked.uid, CHECKPOINTS)))
+        counts.append(len(system.rows(asked.uid, CHECKPOINTS)))
 
     assert counts == [1, 2, 3, 3, 3]
-    assert {thread for (thread,) in house.rows(asked.uid, CHECKPOINTS)} == {
+    assert {thread for (thread,) in system.rows(asked.uid, CHECKPOINTS)} == {
         f"chat:User:{asked.uid}"
     }
-    assert house.rows(asked.uid, "SELECT * FROM checkpoint_writes") == []
+    assert system.rows(asked.uid, "SELECT * FROM checkpoint_writes") == []
 
 
-def test_the_window_limits_the_conversation(house: House, model: ModelServer) -> None:
-    asked = Asked(house, model, conversation_memory=True, context_window=1_000, max_tokens=100)
+def test_the_window_limits_the_conversation(system: TestSystem, model: ModelServer) -> None:
+    asked = Asked(system, model, conversation_memory=True, context_window=1_000, max_tokens=100)
     for letter in "abcdef":
         asked.ask(letter * 400)
 
     assert [text[0] for _, text in model.sent[-1]] == ["e", "y", "f"]
 
 
-def test_the_prefix_precedes_the_text(house: House, model: ModelServer) -> None:
-    asked = Asked(house, model, prompt_prefix="Q: ")
+def test_the_prefix_precedes_the_text(system: TestSystem, model: ModelServer) -> None:
+    asked = Asked(system, model, prompt_prefix="Q: ")
 
     assert asked.ask("one") == "you said: Q: one"
 
 
-def test_unknown_tools_and_invalid_arguments_are_results(house: House, model: ModelServer) -> None:
-    asked = Asked(house, model, tools=["records_search"])
+def test_unknown_tools_and_invalid_arguments_are_results(
+    system: TestSystem, model: ModelServer
+) -> None:
+    asked = Asked(system, model, tools=["records_search"])
     model.script.extend(
         [
             calls(("shell", {}), ("records_search", "{"), ("records_search", {"query": 5})),
@@ -91,8 +93,8 @@ def test_unknown_tools_and_invalid_arguments_are_results(house: House, model: Mo
     ]
 
 
-def test_malformed_tool_calls_are_results(house: House, model: ModelServer) -> None:
-    asked = Asked(house, model, tools=["remember"])
+def test_malformed_tool_calls_are_results(system: TestSystem, model: ModelServer) -> None:
+    asked = Asked(system, model, tools=["remember"])
     deep = {"key": "k", "value": functools.reduce(lambda inner, _: [inner], range(200), "v")}
     said = calls(*[("remember", deep)] * 3)
     said["tool_calls"][0]["function"] = "remember"
@@ -110,8 +112,10 @@ def test_malformed_tool_calls_are_results(house: House, model: ModelServer) -> N
     ]
 
 
-def test_blocks_of_another_shape_do_not_break_a_thread(house: House, model: ModelServer) -> None:
-    asked = Asked(house, model, conversation_memory=True)
+def test_blocks_of_another_shape_do_not_break_a_thread(
+    system: TestSystem, model: ModelServer
+) -> None:
+    asked = Asked(system, model, conversation_memory=True)
     deep = functools.reduce(lambda inner, _: [inner], range(200), "v")
     wrong = [
         {"type": "text", "text": 7},
@@ -126,8 +130,8 @@ def test_blocks_of_another_shape_do_not_break_a_thread(house: House, model: Mode
     assert model.sent[1] == [("user", "one"), ("assistant", [text]), ("user", "two")]
 
 
-def test_records_and_entries_are_found(house: House, model: ModelServer) -> None:
-    asked = Asked(house, model, tools="records_search, knowledge_search")
+def test_records_and_entries_are_found(system: TestSystem, model: ModelServer) -> None:
+    asked = Asked(system, model, tools="records_search, knowledge_search")
     memory = asked.operate("memories.create", {"name": "Drinks"})["id"]
     asked.operate("entries.create", {"memory_id": memory, "content": "Ada likes green tea"})
     asked.operate("records.create", {"content": "Bob likes coffee"})
@@ -151,10 +155,10 @@ def test_records_and_entries_are_found(house: House, model: ModelServer) -> None
 
 @pytest.mark.parametrize("content", ["", " ", "bad"])
 def test_write_memory_refuses_what_is_no_fact(
-    house: House, model: ModelServer, content: str
+    system: TestSystem, model: ModelServer, content: str
 ) -> None:
     text = "x" * 32_769 if content == "bad" else content
-    asked = Asked(house, model, knowledge_config={"write_memory_id": "mem_none"})
+    asked = Asked(system, model, knowledge_config={"write_memory_id": "mem_none"})
     model.script.extend([calls(("write_memory", {"content": text})), "Sorry."])
 
     asked.ask("remember that")
@@ -165,8 +169,10 @@ def test_write_memory_refuses_what_is_no_fact(
     assert orjson.loads(model.sent[1][-1][1]) == {"error": expected}
 
 
-def test_write_memory_names_a_memory_that_does_not_exist(house: House, model: ModelServer) -> None:
-    asked = Asked(house, model, knowledge_config={"write_memory_id": "mem_none"})
+def test_write_memory_names_a_memory_that_does_not_exist(
+    system: TestSystem, model: ModelServer
+) -> None:
+    asked = Asked(system, model, knowledge_config={"write_memory_id": "mem_none"})
     model.script.extend([calls(("write_memory", {"content": "a fact"})), "Sorry."])
 
     asked.ask("remember that")
@@ -175,9 +181,9 @@ def test_write_memory_names_a_memory_that_does_not_exist(house: House, model: Mo
 
 
 def test_empty_texts_are_dropped_if_the_service_refuses_them(
-    house: House, model: ModelServer
+    system: TestSystem, model: ModelServer
 ) -> None:
-    asked = Asked(house, model, tools=["records_search"])
+    asked = Asked(system, model, tools=["records_search"])
     model.script.extend(
         [
             calls(("records_search", {"query": "tea"})) | {"content": " "},
@@ -191,8 +197,8 @@ def test_empty_texts_are_dropped_if_the_service_refuses_them(
     assert contents == [["look", " ", "[]"], ["look", None, "[]"]]
 
 
-def test_a_second_refusal_is_the_answer(house: House, model: ModelServer) -> None:
-    asked = Asked(house, model)
+def test_a_second_refusal_is_the_answer(system: TestSystem, model: ModelServer) -> None:
+    asked = Asked(system, model)
     model.script.extend([fault(400, "Text cannot be empty")] * 2)
 
     assert "Text cannot be empty" in asked.fault("look")
@@ -218,18 +224,18 @@ def test_a_second_refusal_is_the_answer(house: House, model: ModelServer) -> Non
     ],
 )
 def test_a_fault_is_the_answer(
-    house: House, model: ModelServer, args: dict[str, Any], script: list[Any], text: str
+    system: TestSystem, model: ModelServer, args: dict[str, Any], script: list[Any], text: str
 ) -> None:
-    asked = Asked(house, model, **args)
+    asked = Asked(system, model, **args)
     model.script.extend(script)
 
     assert asked.fault("hello") == text
 
 
 def test_a_fault_keeps_the_conversation_and_repairs_its_end(
-    house: House, model: ModelServer
+    system: TestSystem, model: ModelServer
 ) -> None:
-    asked = Asked(house, model, conversation_memory=True, max_steps=1, tools=["records_search"])
+    asked = Asked(system, model, conversation_memory=True, max_steps=1, tools=["records_search"])
     asked.ask("one")
     model.script.extend([calls(("records_search", {"query": "tea"}))])
     assert "without an answer" in asked.fault("two")
@@ -245,13 +251,13 @@ def test_a_fault_keeps_the_conversation_and_repairs_its_end(
     ]
 
 
-def test_each_turn_is_an_episode(house: House, model: ModelServer) -> None:
-    asked = Asked(house, model, tools=["records_search"])
+def test_each_turn_is_an_episode(system: TestSystem, model: ModelServer) -> None:
+    asked = Asked(system, model, tools=["records_search"])
     model.script.extend([calls(("records_search", {"query": "tea"})), "Nothing.", fault(400, "no")])
     asked.ask("look for tea")
     asked.fault("again")
 
-    rows = house.rows(
+    rows = system.rows(
         asked.uid,
         "SELECT content, owner, scope, data FROM records WHERE kind = 'memory.episode' "
         "ORDER BY row",
@@ -271,18 +277,18 @@ def test_each_turn_is_an_episode(house: House, model: ModelServer) -> None:
         False,
         "127.0.0.1 answers 400 Bad Request (no)",
     )
-    steps = house.rows(
+    steps = system.rows(
         asked.uid, "SELECT content, data FROM records WHERE kind = 'memory.step' ORDER BY row"
     )
     assert [text for text, _ in steps] == ["look for tea", "", "Nothing.", "again"]
     assert orjson.loads(steps[1][1])["tool"] == "records_search"
 
 
-def test_episodes_can_be_turned_off(house: House, model: ModelServer) -> None:
-    asked = Asked(house, model, record_episodes=False)
+def test_episodes_can_be_turned_off(system: TestSystem, model: ModelServer) -> None:
+    asked = Asked(system, model, record_episodes=False)
     asked.ask("hello")
 
-    assert house.rows(asked.uid, "SELECT kind FROM records") == []
+    assert system.rows(asked.uid, "SELECT kind FROM records") == []
 
 
 def recall_of(asked: Asked, **arguments: Any) -> str:
@@ -301,8 +307,8 @@ def remember_in(asked: Asked, **arguments: Any) -> str:
     return result
 
 
-def test_the_model_remembers_and_recalls(house: House, model: ModelServer) -> None:
-    asked = Asked(house, model, tools=["memory_read", "memory_write"])
+def test_the_model_remembers_and_recalls(system: TestSystem, model: ModelServer) -> None:
+    asked = Asked(system, model, tools=["memory_read", "memory_write"])
 
     assert recall_of(asked) == "Memory is empty — no facts stored."
     assert recall_of(asked, key="color") == "No memory found for key: color"
@@ -319,8 +325,10 @@ def test_the_model_remembers_and_recalls(house: House, model: ModelServer) -> No
     assert recall_of(asked).startswith('[{"key":"color","value":7,"confidence":')
 
 
-def test_a_query_finds_facts_procedures_and_episodes(house: House, model: ModelServer) -> None:
-    asked = Asked(house, model, tools=["recall"])
+def test_a_query_finds_facts_procedures_and_episodes(
+    system: TestSystem, model: ModelServer
+) -> None:
+    asked = Asked(system, model, tools=["recall"])
     asked.operate("facts.set", {"key": "tea_kind", "value": "green"})
     asked.operate("facts.set", {"key": "tea_hour", "value": 5, "scope": "user", "user_id": "x:y"})
     asked.operate(

@@ -9,8 +9,8 @@ import orjson
 import pytest
 
 from tests.support.agents import Asked
-from tests.support.house import House
 from tests.support.model_server import Answer, Json, ModelServer, calls
+from tests.support.system import TestSystem
 from tests.support.waiting import wait_for
 
 TURNS, KILLS = 50, 20
@@ -22,10 +22,10 @@ EPISODES = "SELECT count(*) FROM records WHERE kind = 'memory.episode'"
 
 
 @pytest.fixture
-def house() -> Iterator[House]:
-    with House() as house:
-        house.start_worker(may_call_private=True)
-        yield house
+def system() -> Iterator[TestSystem]:
+    with TestSystem() as system:
+        system.start_worker(may_call_private=True)
+        yield system
 
 
 @pytest.fixture
@@ -42,50 +42,50 @@ def remembers_once(request: Json) -> Answer:
     return calls(("remember", {"key": last["content"], "value": "yes"}))
 
 
-def crash_at(house: House, model: ModelServer, number: int) -> None:
+def crash_at(system: TestSystem, model: ModelServer, number: int) -> None:
     """Kill the worker while it waits for a request of the model, and start another one."""
     model.hold.clear()
     wait_for(lambda: len(model.requests) == number, f"request {number} is open")
-    house.workers[-1].kill()
+    system.workers[-1].kill()
     model.hold.set()
-    house.start_worker(may_call_private=True)
+    system.start_worker(may_call_private=True)
 
 
 def test_a_turn_continues_after_its_last_committed_response(
-    house: House, model: ModelServer
+    system: TestSystem, model: ModelServer
 ) -> None:
     model.reply = remembers_once
-    asked = Asked(house, model, tools=["remember"], conversation_memory=True)
+    asked = Asked(system, model, tools=["remember"], conversation_memory=True)
     model.hold.clear()
     ident = asked.send("tea")
     wait_for(lambda: model.requests, "the first request is open")
     model.hold.set()
-    crash_at(house, model, 2)
+    crash_at(system, model, 2)
 
     assert asked.answer(ident) == "noted: Remembered: tea = yes (created)"
     # The first response was committed, the second one was not.
     steps = [sum(one["role"] == "tool" for one in sent["messages"]) for sent in model.requests]
     assert steps == [0, 1, 1]
     assert model.requests[1] == model.requests[2]
-    assert house.rows(asked.uid, FACTS) == [("tea", None)]
+    assert system.rows(asked.uid, FACTS) == [("tea", None)]
 
 
 def test_the_responses_of_a_turn_are_deleted_with_its_answer(
-    house: House, model: ModelServer
+    system: TestSystem, model: ModelServer
 ) -> None:
     model.reply = remembers_once
-    asked = Asked(house, model, tools=["remember"])
+    asked = Asked(system, model, tools=["remember"])
 
     asked.ask("tea")
 
-    house.client.await_quiet(asked.uid)
-    assert house.rows(asked.uid, "SELECT thread FROM checkpoint_writes") == []
+    system.client.await_quiet(asked.uid)
+    assert system.rows(asked.uid, "SELECT thread FROM checkpoint_writes") == []
 
 
 def test_an_episode_without_a_turn_is_abandoned_at_the_next_start(
-    house: House, model: ModelServer
+    system: TestSystem, model: ModelServer
 ) -> None:
-    asked = Asked(house, model)
+    asked = Asked(system, model)
     asked.ask("tea")
     lost, other = f"{asked.uid}/1-1.1+0", "run of another program"
     for execution in (lost, other):
@@ -94,9 +94,9 @@ def test_an_episode_without_a_turn_is_abandoned_at_the_next_start(
     ident = asked.send("cake")
     wait_for(lambda: len(model.requests) == 2, "the request is open")
 
-    house.workers[-1].kill()
+    system.workers[-1].kill()
     model.hold.set()
-    house.start_worker(may_call_private=True)
+    system.start_worker(may_call_private=True)
 
     asked.answer(ident)
     found = asked.operate("episodes.list", {})["items"]
@@ -108,9 +108,9 @@ def test_an_episode_without_a_turn_is_abandoned_at_the_next_start(
 
 @pytest.mark.slow
 def test_a_turn_that_takes_too_long_keeps_the_conversation() -> None:
-    with House() as house, ModelServer() as model:
-        house.start_worker(may_call_private=True, limits={"deferred_call_s": 5})
-        asked = Asked(house, model, conversation_memory=True)
+    with TestSystem() as system, ModelServer() as model:
+        system.start_worker(may_call_private=True, limits={"deferred_call_s": 5})
+        asked = Asked(system, model, conversation_memory=True)
         asked.ask("one")
         model.hold.clear()
         assert (
@@ -121,27 +121,29 @@ def test_a_turn_that_takes_too_long_keeps_the_conversation() -> None:
 
         assert asked.ask("three") == "you said: three"
         assert [text for _, text in model.sent[-1]][:2] == ["one", "you said: one"]
-        assert house.rows(asked.uid, "SELECT task FROM checkpoint_writes") == []
+        assert system.rows(asked.uid, "SELECT task FROM checkpoint_writes") == []
 
 
 @pytest.mark.slow
-def test_twenty_crashes_in_fifty_turns_double_nothing(house: House, model: ModelServer) -> None:
+def test_twenty_crashes_in_fifty_turns_double_nothing(
+    system: TestSystem, model: ModelServer
+) -> None:
     model.reply = remembers_once
-    asked = Asked(house, model, tools=["remember"], conversation_memory=True)
+    asked = Asked(system, model, tools=["remember"], conversation_memory=True)
     chance = random.Random(7)
     idents = [asked.send(f"fact {number}") for number in range(TURNS)]
     for _ in range(KILLS):
         answered = len(answers_of(asked))
         wait_for(lambda before=answered: len(answers_of(asked)) > before, "progress", 60)
         time.sleep(chance.uniform(0, 0.15))
-        house.workers[-1].kill()
-        house.start_worker(may_call_private=True)
+        system.workers[-1].kill()
+        system.start_worker(may_call_private=True)
 
     texts = [asked.answer(ident) for ident in idents]
 
     assert texts == [f"noted: Remembered: fact {number} = yes (created)" for number in range(TURNS)]
-    assert house.rows(asked.uid, FACTS) == [(f"fact {number}", None) for number in range(TURNS)]
-    assert house.rows(asked.uid, EPISODES) == [(TURNS,)]
+    assert system.rows(asked.uid, FACTS) == [(f"fact {number}", None) for number in range(TURNS)]
+    assert system.rows(asked.uid, EPISODES) == [(TURNS,)]
     requests = Counter(orjson.dumps(request["messages"]) for request in model.requests)
     repeated = sum(count - 1 for count in requests.values())
     assert len(requests) == 2 * TURNS
@@ -153,4 +155,4 @@ def test_twenty_crashes_in_fifty_turns_double_nothing(house: House, model: Model
 
 def answers_of(asked: Asked) -> set[str]:
     """Return the ids of the answers. A crash may repeat an answer under its id."""
-    return {said.mid for said in asked.house.client.log(asked.uid) if said.sender == "bot"}
+    return {said.mid for said in asked.system.client.log(asked.uid) if said.sender == "bot"}

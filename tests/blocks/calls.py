@@ -88,7 +88,7 @@ def ask_store(
     block: str, text: str | None, store: Store, *, memory_id: str = MEMORY_ID, **args: Any
 ) -> Any:
     """Run a memory block in a transaction and return the JSON of its result."""
-    return told(envelope(block, text, store, memory_id=memory_id, **args))
+    return read_json(envelope(block, text, store, memory_id=memory_id, **args))
 
 
 def envelope(
@@ -111,7 +111,7 @@ def envelope(
     return said
 
 
-def told(said: dict[str, Any]) -> Any:
+def read_json(said: dict[str, Any]) -> Any:
     """Return the JSON in an envelope with that media type."""
     (part,) = said["args"]
     assert part["type"] == "application/json"

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from memrelay.blocks.contract import BlockArgs, Transient
 from memrelay.bus.codec import encode
 from memrelay.bus.message import Message
-from tests.blocks.calls import NOW, ask, make_call, make_message, told
+from tests.blocks.calls import NOW, ask, make_call, make_message, read_json
 
 
 def test_the_text_is_the_text_of_the_first_part() -> None:
@@ -52,8 +52,8 @@ def test_every_memory_block_reports_a_missing_memory_id(block: str) -> None:
     said = ask(block, "tea")
 
     assert said is not None
-    assert told(said).keys() == {"error"}
-    assert "memory_id" in told(said)["error"]
+    assert read_json(said).keys() == {"error"}
+    assert "memory_id" in read_json(said)["error"]
 
 
 def test_a_forwarded_message_has_the_new_fields_and_the_sender_of_the_agent() -> None:

@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from memrelay.memory.engine.store import Store
-from tests.blocks.calls import answer, make_call, make_message, told
+from tests.blocks.calls import answer, make_call, make_message, read_json
 from tests.memory.builders import make_store, perform
 
 ADA = {"message": {"from": {"id": 7, "first_name": "Ada", "last_name": "King", "username": "ada7"}}}
@@ -31,7 +31,7 @@ def envelope(store: Store, text: Any, *, limit: int = 1 << 20, **args: Any) -> d
 
 
 def ask(store: Store, text: Any, **args: Any) -> Any:
-    return told(envelope(store, text, **args))
+    return read_json(envelope(store, text, **args))
 
 
 def test_a_user_of_telegram_is_new_once(store: Store) -> None:

@@ -18,7 +18,7 @@ from tests.blocks.calls import (
     envelope,
     make_call,
     make_message,
-    told,
+    read_json,
 )
 from tests.memory.builders import (
     assert_sound,
@@ -67,7 +67,7 @@ def test_a_guid_in_the_part_of_the_message_selects_the_record(
     with store.transaction() as tx:
         said = answer("memory_append", make_call(message, tx), memory_id=MEMORY_ID)
 
-    assert said is not None and told(said) == {"guid": guid, "appended": True}
+    assert said is not None and read_json(said) == {"guid": guid, "appended": True}
     assert contents(read_all(store)) == ["one", "two\nmore"]
 
 
@@ -224,7 +224,7 @@ def test_a_missing_memory_id_is_an_error() -> None:
     said = ask("memory_append", "x")
 
     assert said is not None
-    assert "memory_id" in told(said)["error"]
+    assert "memory_id" in read_json(said)["error"]
 
 
 def test_a_record_grows_up_to_the_size_that_a_template_can_read(tmp_path: Path) -> None:
@@ -232,7 +232,7 @@ def test_a_record_grows_up_to_the_size_that_a_template_can_read(tmp_path: Path) 
     (guid,) = write_all(store, "x" * 7500, kind="log")
 
     for _ in range(2):
-        said = told(
+        said = read_json(
             envelope(
                 "memory_append",
                 "y" * 400,
@@ -264,7 +264,10 @@ def test_one_transaction_can_create_a_record_and_append_to_it(tmp_path: Path) ->
         calls = [make_call(make_message(text), tx) for text in ("one", "two")]
         answers = [answer("memory_append", call, memory_id=MEMORY_ID, kind="log") for call in calls]
 
-    assert [set(told(said)) - {"guid"} for said in answers if said] == [{"created"}, {"appended"}]
+    assert [set(read_json(said)) - {"guid"} for said in answers if said] == [
+        {"created"},
+        {"appended"},
+    ]
     assert contents(find(store, "one two")) == ["one\ntwo"]
     assert_sound(store.path)
 

@@ -7,7 +7,7 @@ import pytest
 from pydantic import ValidationError
 
 from memrelay.memory.engine.store import Store
-from tests.blocks.calls import MEMORY_ID, args_of, ask, ask_store, told
+from tests.blocks.calls import MEMORY_ID, args_of, ask, ask_store, read_json
 from tests.memory.builders import assert_sound, contents, make_guid, make_store, read_all, write_all
 
 
@@ -116,7 +116,7 @@ def test_a_missing_memory_id_is_an_error() -> None:
     said = ask("memory_delete", "x")
 
     assert said is not None
-    assert "memory_id" in told(said)["error"]
+    assert "memory_id" in read_json(said)["error"]
 
 
 def test_by_kind_without_a_kind_is_a_warning() -> None:

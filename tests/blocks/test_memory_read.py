@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from memrelay.memory.engine.store import Store
-from tests.blocks.calls import MEMORY_ID, NOW, args_of, ask, ask_store, envelope, told
+from tests.blocks.calls import MEMORY_ID, NOW, args_of, ask, ask_store, envelope, read_json
 from tests.memory.builders import fresh_store, make_store, write_all
 
 ODD = st.text(st.sampled_from('a"\\\n\x00\x01é🫖'), min_size=1)
@@ -102,7 +102,7 @@ def test_a_missing_memory_id_is_an_error() -> None:
     said = ask("memory_read", "")
 
     assert said is not None
-    assert "memory_id" in told(said)["error"]
+    assert "memory_id" in read_json(said)["error"]
 
 
 def test_a_template_formats_each_record_as_plain_text(tmp_path: Path) -> None:
@@ -130,8 +130,8 @@ def test_a_result_longer_than_a_message_is_an_error_that_suggests_limit(tmp_path
     store = make_store(tmp_path)
     write_all(store, *["x" * 1000] * 20)
 
-    said = told(envelope("memory_read", "", store, memory_id=MEMORY_ID, message_bytes=10_000))
-    part_of_it = told(
+    said = read_json(envelope("memory_read", "", store, memory_id=MEMORY_ID, message_bytes=10_000))
+    part_of_it = read_json(
         envelope("memory_read", "", store, memory_id=MEMORY_ID, message_bytes=10_000, limit=5)
     )
 
@@ -156,7 +156,7 @@ def test_a_result_fits_a_message_or_suggests_limit(
         said = envelope("memory_read", "", store, message_bytes=most, **args)
 
         fits = len(orjson.dumps(whole)) <= most
-        assert said == whole if fits else "limit" in told(said)["error"]
+        assert said == whole if fits else "limit" in read_json(said)["error"]
 
 
 def test_a_template_may_shorten_long_records(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from memrelay.memory.engine.store import Store
-from tests.blocks.calls import MEMORY_ID, NOW, args_of, ask, ask_store, envelope, told
+from tests.blocks.calls import MEMORY_ID, NOW, args_of, ask, ask_store, envelope, read_json
 from tests.memory.builders import make_store, write_all
 
 
@@ -141,7 +141,7 @@ def test_an_error_is_json_even_with_a_template() -> None:
     said = ask("memory_search", "sky", output_template="{{content}}")
 
     assert said is not None
-    assert "memory_id" in told(said)["error"]
+    assert "memory_id" in read_json(said)["error"]
 
 
 def test_a_result_longer_than_a_message_is_an_error_that_suggests_limit(tmp_path: Path) -> None:
@@ -149,7 +149,7 @@ def test_a_result_longer_than_a_message_is_an_error_that_suggests_limit(tmp_path
     write_all(store, *["sky " * 250] * 20)
 
     args = {"memory_id": MEMORY_ID, "message_bytes": 10_000, "limit": 20}
-    said = told(envelope("memory_search", "sky", store, **args))
+    said = read_json(envelope("memory_search", "sky", store, **args))
 
     assert said.keys() == {"error"}
     assert "limit" in said["error"]
@@ -174,7 +174,7 @@ def test_without_a_limit_the_best_records_that_fit_are_returned(
         assert all_of_it["text"].startswith(part["text"])
         assert part["text"].count("\n") == 9 - said["left_out"]
     else:
-        assert told(said) == told(whole)[: 9 - said["left_out"]]
+        assert read_json(said) == read_json(whole)[: 9 - said["left_out"]]
 
 
 @pytest.mark.parametrize(
@@ -187,7 +187,7 @@ def test_the_records_that_did_not_fit_are_counted(tmp_path: Path, query: str, co
 
     said = envelope("memory_search", query, store, memory_id=MEMORY_ID, message_bytes=4_000)
 
-    assert len(told(said)) + said["left_out"] == count
+    assert len(read_json(said)) + said["left_out"] == count
 
 
 def test_a_template_is_filled_up_to_its_own_limit(tmp_path: Path) -> None:
@@ -205,7 +205,9 @@ def test_a_single_record_longer_than_a_message_is_an_error(tmp_path: Path) -> No
     store = make_store(tmp_path)
     write_all(store, "sky " * 5_000)
 
-    said = told(envelope("memory_search", "sky", store, memory_id=MEMORY_ID, message_bytes=10_000))
+    said = read_json(
+        envelope("memory_search", "sky", store, memory_id=MEMORY_ID, message_bytes=10_000)
+    )
 
     assert "truncate" in said["error"]
 
@@ -220,15 +222,15 @@ def test_a_query_that_is_too_long_is_an_error(tmp_path: Path) -> None:
 def test_an_explanation_is_added_to_the_records_and_ignored_by_a_template(tmp_path: Path) -> None:
     store = make_store(tmp_path)
     write_all(store, "sky")
-    plain, told = (
+    plain, read_json = (
         ask_store("memory_search", "sky", store, mode="hybrid", explain=explain)
         for explain in (False, True)
     )
     nothing = ask_store("memory_search", "sku", store, explain=True)
 
-    assert told["records"] == plain and [hit["guid"] for hit in told["explanation"]["hits"]] == [
-        plain[0]["guid"]
-    ]
+    assert read_json["records"] == plain and [
+        hit["guid"] for hit in read_json["explanation"]["hits"]
+    ] == [plain[0]["guid"]]
     assert nothing["records"] == [] and nothing["explanation"]["nothing"]["reason"] == "unknown"
     said = envelope(
         "memory_search",

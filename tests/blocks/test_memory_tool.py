@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from memrelay.memory.engine.identity import MAX_ID_CHARACTERS
 from memrelay.memory.engine.store import Store
 from memrelay.memory.models.shared_stores.stores import chat_store, user_store
-from tests.blocks.calls import UID, answer, args_of, make_call, make_message, told
+from tests.blocks.calls import UID, answer, args_of, make_call, make_message, read_json
 from tests.memory.models.shared_stores.tool.calls import open_home
 
 CREATE = {"command": "create", "key": "k", "content": "tea"}
@@ -28,7 +28,7 @@ def ask(store: Store, arguments: Any, speaker: str = "Ann", **args: Any) -> tupl
     with store.transaction() as tx:
         said = answer("memory_tool", make_call(make_message(text, username=speaker), tx), **args)
     assert said is not None
-    answered = told(said)
+    answered = read_json(said)
     assert answered.keys() == {"value", "is_error"}
     return answered["value"], answered["is_error"]
 

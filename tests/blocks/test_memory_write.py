@@ -17,7 +17,7 @@ from tests.blocks.calls import (
     envelope,
     make_call,
     make_message,
-    told,
+    read_json,
 )
 from tests.memory.builders import assert_sound, contents, make_store, read_all
 
@@ -138,8 +138,8 @@ def test_a_missing_memory_id_is_a_warning_and_an_error_at_each_call() -> None:
     said = ask("memory_write", "tea")
 
     assert said is not None
-    assert told(said).keys() == {"error"}
-    assert warnings == [told(said)["error"]]
+    assert read_json(said).keys() == {"error"}
+    assert warnings == [read_json(said)["error"]]
     assert "memory_id" in warnings[0]
 
 

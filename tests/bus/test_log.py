@@ -12,7 +12,7 @@ from memrelay.bus.streams.log import (
     read_log_backward,
 )
 from tests.support.client import Client, swarm_of
-from tests.support.lines import on_a_line
+from tests.support.connections import run_on_connection
 
 
 def fill(server: EmbeddedServer, uid: str, *kinds: str) -> list[str]:
@@ -27,12 +27,12 @@ def cursors(
 ) -> list[str]:
     """Return the cursors of a page; backwards if `before` is given."""
     if before is not None:
-        page = on_a_line(
+        page = run_on_connection(
             server,
             lambda client: read_log_backward(client, uid, "chat", before=before, limit=limit),
         )
     else:
-        page = on_a_line(
+        page = run_on_connection(
             server, lambda client: read_log(client, uid, "chat", after=after, limit=limit)
         )
     return [one.cursor for one in page]
@@ -97,8 +97,8 @@ def test_a_page_of_long_messages_ends_early_and_the_next_one_continues(
     with Client(server.socket_path) as client:
         written = [client.redis.xadd(swarm_of("long", "chat"), long).decode() for _ in range(5)]
 
-    first = on_a_line(server, lambda client: read_log(client, "long", "chat", limit=1000))
-    rest = on_a_line(
+    first = run_on_connection(server, lambda client: read_log(client, "long", "chat", limit=1000))
+    rest = run_on_connection(
         server, lambda client: read_log(client, "long", "chat", after=first[-1].cursor, limit=1000)
     )
 

@@ -14,7 +14,7 @@ from memrelay.bus.keys import worker_key, workers_key
 from memrelay.bus.lease.lease import FORGET_MS, Lease
 from memrelay.bus.lease.workers import SILENT_MS, BusClock, read_workers, wait_until_served
 from tests.support.client import Client
-from tests.support.lines import on_a_line
+from tests.support.connections import run_on_connection
 from tests.support.server import running_server
 
 LEASE_MS = 30_000
@@ -38,12 +38,12 @@ def register(server: EmbeddedServer, *names: str, **keys: Any) -> None:
         for name in names:
             await Lease(client, f"{name}/1", LEASE_MS).register((), report(name, **keys))
 
-    on_a_line(server, act)
+    run_on_connection(server, act)
 
 
 def list_reports(server: EmbeddedServer) -> list[dict[str, Any]]:
     """Return the reports without their age."""
-    reports: list[dict[str, Any]] = on_a_line(server, read_workers)
+    reports: list[dict[str, Any]] = run_on_connection(server, read_workers)
     for one in reports:
         del one["silent_s"]
     return reports
@@ -63,7 +63,7 @@ def test_workers_are_listed_by_name_with_their_last_report(server: EmbeddedServe
 def test_an_unregistered_worker_is_not_listed(server: EmbeddedServer) -> None:
     register(server, "a", "b")
 
-    on_a_line(server, lambda client: Lease(client, "a/1", LEASE_MS).unregister())
+    run_on_connection(server, lambda client: Lease(client, "a/1", LEASE_MS).unregister())
 
     assert list_reports(server) == [report("b")]
 
@@ -85,7 +85,7 @@ def test_a_report_has_the_age_of_its_heartbeat(server: EmbeddedServer) -> None:
 
     with Client(server.socket_path) as client:
         client.redis.zincrby(workers_key(), -5000, "a/1")
-    silent, recent = on_a_line(server, read_workers)
+    silent, recent = run_on_connection(server, read_workers)
 
     assert 4 <= silent["silent_s"] < 8
     assert recent["silent_s"] < 4
@@ -116,13 +116,18 @@ def test_waiting_for_a_version_returns_whether_a_worker_serves_it(
     register(server, "a")
     register(server, "b", pipelines=pipelines)
 
-    assert on_a_line(server, lambda client: wait_until_served(client, "p", "h2", 0.2)) is served
+    assert (
+        run_on_connection(server, lambda client: wait_until_served(client, "p", "h2", 0.2))
+        is served
+    )
 
 
 def test_waiting_for_a_version_ends_at_once_without_workers(server: EmbeddedServer) -> None:
     began = time.monotonic()
 
-    assert on_a_line(server, lambda client: wait_until_served(client, "p", "h2", 30)) is False
+    assert (
+        run_on_connection(server, lambda client: wait_until_served(client, "p", "h2", 30)) is False
+    )
     assert time.monotonic() - began < 25
 
 

@@ -1,12 +1,12 @@
-"""Running programs and houses, on which the tests of the commands run."""
+"""Running programs and systems, on which the tests of the commands run."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 
 from tests.support.child import CHECKOUT
-from tests.support.house import House
 from tests.support.program import Completed, Program, environment_without_settings, run_anywhere
+from tests.support.system import TestSystem
 
 
 @contextmanager
@@ -27,10 +27,10 @@ def uid_of(program: Program) -> str:
     return uids[0]
 
 
-def run_on(house: House, *words: str) -> Completed:
-    """Run a command on the bus and the memory root of a house."""
+def run_on(system: TestSystem, *words: str) -> Completed:
+    """Run a command on the bus and the memory root of a system."""
     environment = environment_without_settings() | {
-        "MEMRELAY_BUS__URL": f"unix://{house.client.socket}",
-        "MEMRELAY_MEMORY__ROOT": str(house.root),
+        "MEMRELAY_BUS__URL": f"unix://{system.client.socket}",
+        "MEMRELAY_MEMORY__ROOT": str(system.root),
     }
     return run_anywhere(list(words), CHECKOUT, environment)

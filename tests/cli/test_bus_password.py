@@ -19,7 +19,7 @@ def test_the_printed_url_admits_a_redis_client(served: Program) -> None:
 def test_the_printed_redis_cli_command_reads_the_password_from_its_file(served: Program) -> None:
     printed = f'REDISCLI_AUTH="$(cat {served.bus}/password)" redis-cli -s {served.bus}/server.sock'
 
-    assert f"  {printed}\n" in served.said
+    assert f"  {printed}\n" in served.output
     assert printed in read_page(served)
 
 
@@ -30,7 +30,7 @@ def test_the_password_is_in_no_output_log_page_or_process_list(served: Program) 
     shown = [
         *(served.run(*words.split()).out for words in ("status", "status --json", "doctor")),
         read_page(served),
-        served.said,
+        served.output,
         (served.bus / "server.log").read_text(),
         Path(f"/proc/{served.server_pid()}/cmdline").read_text(),
         Path(f"/proc/{served.server_pid()}/environ").read_text(),
@@ -51,7 +51,7 @@ def test_a_wrong_password_is_an_error_that_does_not_repeat_it(served: Program) -
 
 def read_page(served: Program) -> str:
     """Return the console's page of the sample pipeline."""
-    url = served.said.partition("Open ")[2].partition(" ")[0]
+    url = served.output.partition("Open ")[2].partition(" ")[0]
     answer = ask(url, "GET", f"/pipelines/{uid_of(served)}", b"", {})
     assert answer.status == 200
     return unescape(answer.body.decode())

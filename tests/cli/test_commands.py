@@ -36,7 +36,7 @@ def make_faulty() -> dict[str, Any]:
         unknown,
         misspelt,
         refused,
-        make_agent("dispatch_write", "add_1", hears="dispatch_wirte"),
+        make_agent("dispatch_write", "add_1", senders="dispatch_wirte"),
     )
 
 

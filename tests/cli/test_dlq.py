@@ -122,7 +122,7 @@ def test_a_letter_that_fails_again_has_one_more_attempt(program: Program, client
 def test_a_replay_succeeds_after_the_bundle_is_fixed(program: Program, client: Client) -> None:
     uid = make_uid()
     keeper = make_agent(
-        "keeper", "memory_write", {"memory_id": STORE}, hears="User", on="chat", to="chat"
+        "keeper", "memory_write", {"memory_id": STORE}, senders="User", on="chat", to="chat"
     )
     for on in ("chat", MISSPELT):
         deploy(program, make_bundle(uid, keeper | {"agent_rec_swarm": on}, name="kept"))

@@ -25,7 +25,7 @@ from tests.memory.builders import assert_sound
 from tests.support.bundles import make_bundle, make_uid
 from tests.support.calls import call
 from tests.support.child import CHECKOUT
-from tests.support.house import House
+from tests.support.system import TestSystem
 
 FORKS = """
 import os, sys
@@ -256,19 +256,22 @@ def test_a_folder_that_cannot_be_created_is_an_error(tmp_path: Path) -> None:
 
 def test_a_store_of_a_memory_root_is_refused_while_a_worker_runs() -> None:
     uid = make_uid()
-    with House() as house:
-        worker = house.start_worker(bundles=[make_bundle(uid)])
-        made = call(house, uid, "records.create", {"content": "tea"})
-        with pytest.raises(NotTheOwner, match="a worker serves"), open_store(house.store_file(uid)):
+    with TestSystem() as system:
+        worker = system.start_worker(bundles=[make_bundle(uid)])
+        made = call(system, uid, "records.create", {"content": "tea"})
+        with (
+            pytest.raises(NotTheOwner, match="a worker serves"),
+            open_store(system.store_file(uid)),
+        ):
             pass
         worker.stop()
 
-        with open_store(house.store_file(uid)) as store:
+        with open_store(system.store_file(uid)) as store:
             assert store.records.get(made["guid"]).content == "tea"
             assert store.records.create("milk").scope == f"instances/{uid}/memories"
-        house.start_worker()
+        system.start_worker()
 
-        assert call(house, uid, "records.list")["total"] == 2
+        assert call(system, uid, "records.list")["total"] == 2
 
 
 def test_an_erasure_finds_a_text_in_every_field_and_any_json_escaping(tmp_path: Path) -> None:

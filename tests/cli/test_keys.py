@@ -143,7 +143,7 @@ def test_the_command_line_needs_no_key() -> None:
         text = program.run(
             "keys", "create", "ann", "--scope", "read", "--pipeline", "*"
         ).out.strip()
-        url = re.findall(r"web_ready +.*?url=(\S+)", program.said)[-1]
+        url = re.findall(r"web_ready +.*?url=(\S+)", program.output)[-1]
         deadline = time.monotonic() + 5
         while ask(url, "GET", "/status").status != 401:
             assert time.monotonic() < deadline
@@ -151,7 +151,7 @@ def test_the_command_line_needs_no_key() -> None:
         assert "guid" in program.run("say", "memory_test", "/write tea").out
         assert program.run("status").code == 0
         assert ask(url, "GET", "/status", b"", {"Authorization": f"Bearer {text}"}).status == 200
-        assert text not in program.said
+        assert text not in program.output
 
 
 @pytest.mark.parametrize("host", first_always("192.0.2.1", "no-such-host.invalid"))

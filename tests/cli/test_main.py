@@ -22,8 +22,8 @@ from memrelay.memory.operations import all_operations
 from tests.cli.terminal import Terminal
 from tests.support.child import CHECKOUT
 from tests.support.disk import small_disk
-from tests.support.house import House
 from tests.support.program import COMMAND, Program
+from tests.support.system import TestSystem
 from tests.support.tiers import first_always
 from tests.support.waiting import wait_for
 
@@ -399,11 +399,15 @@ def empty(program: Program) -> None:
 def test_a_server_runs_if_its_greeting_cannot_be_written(
     options: list[str], tmp_path: Path
 ) -> None:
-    with House() as house, FULL.open("wb") as full, (log := tmp_path / "log").open("wb") as errors:
+    with (
+        TestSystem() as system,
+        FULL.open("wb") as full,
+        (log := tmp_path / "log").open("wb") as errors,
+    ):
         environment = os.environ | {
-            "MEMRELAY_BUS__URL": f"unix://{house.client.socket}",
+            "MEMRELAY_BUS__URL": f"unix://{system.client.socket}",
             "MEMRELAY_WEB__PORT": "0",
-            "MEMRELAY_MEMORY__ROOT": str(house.root),
+            "MEMRELAY_MEMORY__ROOT": str(system.root),
         }
         with subprocess.Popen(
             [sys.executable, "-m", "tests.support.run_program", "up", *options],

@@ -14,7 +14,7 @@ from memrelay.web.mcp.tool_handlers import TOOLSETS
 from tests.support.keys import make_key, revoke
 from tests.support.mcp_clients import call, names_of_tools, over_stdio, refused
 from tests.support.program import COMMAND, Program
-from tests.support.served import Served
+from tests.support.web_system import WebSystem
 
 PING = b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n'
 
@@ -26,15 +26,15 @@ def program() -> Iterator[Program]:
 
 
 @pytest.fixture(scope="module")
-def served() -> Iterator[Served]:
-    with Served(WEB__RATE="0") as served:
-        yield served
+def web_system() -> Iterator[WebSystem]:
+    with WebSystem(WEB__RATE="0") as web_system:
+        yield web_system
 
 
-def environment_of(served: Served) -> dict[str, str]:
+def environment_of(web_system: WebSystem) -> dict[str, str]:
     return {
-        "MEMRELAY_BUS__URL": f"unix://{served.house.client.socket}",
-        "MEMRELAY_MEMORY__ROOT": str(served.house.root),
+        "MEMRELAY_BUS__URL": f"unix://{web_system.system.client.socket}",
+        "MEMRELAY_MEMORY__ROOT": str(web_system.system.root),
     }
 
 
@@ -114,13 +114,13 @@ def test_a_file_offers_each_toolset(program: Program, toolset: str) -> None:
     assert asyncio.run(talk()) == sorted(tool.name for tool in TOOLSETS[toolset])
 
 
-def test_a_key_limits_the_tools_of_a_pipeline(served: Served, tmp_path: Path) -> None:
-    uid, key = served.deploy(), make_key(served.house.root, "search")
+def test_a_key_limits_the_tools_of_a_pipeline(web_system: WebSystem, tmp_path: Path) -> None:
+    uid, key = web_system.deploy(), make_key(web_system.system.root, "search")
     (tmp_path / "key").write_text(f"{key.text}\n")
 
     async def talk() -> tuple[list[str], str]:
         async with over_stdio(
-            uid, "--key", "file:key", folder=tmp_path, environment=environment_of(served)
+            uid, "--key", "file:key", folder=tmp_path, environment=environment_of(web_system)
         ) as client:
             return await names_of_tools(client), await refused(client, "memory_write", content="x")
 
@@ -129,15 +129,17 @@ def test_a_key_limits_the_tools_of_a_pipeline(served: Served, tmp_path: Path) ->
     assert "scope write" in text
 
 
-def test_a_key_that_is_revoked_ends_the_calls_of_its_client(served: Served, tmp_path: Path) -> None:
-    uid, key = served.deploy(), make_key(served.house.root, "read")
+def test_a_key_that_is_revoked_ends_the_calls_of_its_client(
+    web_system: WebSystem, tmp_path: Path
+) -> None:
+    uid, key = web_system.deploy(), make_key(web_system.system.root, "read")
 
     async def talk() -> tuple[list[str], str]:
         async with over_stdio(
-            uid, "--key", key.text, folder=tmp_path, environment=environment_of(served)
+            uid, "--key", key.text, folder=tmp_path, environment=environment_of(web_system)
         ) as client:
             assert "items" in await call(client, "memory_read")
-            await asyncio.to_thread(revoke, served.house.root, key)
+            await asyncio.to_thread(revoke, web_system.system.root, key)
             async with asyncio.timeout(20):
                 while names := await names_of_tools(client):
                     await asyncio.sleep(0.1)
@@ -149,12 +151,14 @@ def test_a_key_that_is_revoked_ends_the_calls_of_its_client(served: Served, tmp_
 
 
 def test_a_text_beyond_the_limit_of_a_message_is_not_retried(
-    served: Served, tmp_path: Path
+    web_system: WebSystem, tmp_path: Path
 ) -> None:
-    uid = served.deploy()
+    uid = web_system.deploy()
 
     async def talk() -> str:
-        async with over_stdio(uid, folder=tmp_path, environment=environment_of(served)) as client:
+        async with over_stdio(
+            uid, folder=tmp_path, environment=environment_of(web_system)
+        ) as client:
             return await refused(client, "memory_write", content="x" * 2_000_000)
 
     text = asyncio.run(talk())
@@ -162,13 +166,15 @@ def test_a_text_beyond_the_limit_of_a_message_is_not_retried(
     assert "Retry" not in text
 
 
-def test_a_key_that_may_not_be_used_ends_the_command(program: Program, served: Served) -> None:
-    uid, other = served.deploy(), served.deploy()
-    foreign = make_key(served.house.root, pipelines=(other,))
-    expired = make_key(served.house.root, lasts_ms=-1)
+def test_a_key_that_may_not_be_used_ends_the_command(
+    program: Program, web_system: WebSystem
+) -> None:
+    uid, other = web_system.deploy(), web_system.deploy()
+    foreign = make_key(web_system.system.root, pipelines=(other,))
+    expired = make_key(web_system.system.root, lasts_ms=-1)
 
     ends = [
-        program.run("mcp", uid, "--key", text, **environment_of(served))
+        program.run("mcp", uid, "--key", text, **environment_of(web_system))
         for text in (foreign.text, expired.text, "mr_x", "file:missing")
     ]
 

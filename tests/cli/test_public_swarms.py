@@ -14,7 +14,7 @@ RULES = ["%R~swarm:{public}:big?news", "&swarm:{public}:big?news"]
 
 
 def make_keeper(uid: str) -> Json:
-    keeper = make_memory("write", hears="*") | {"agent_rec_swarm": NEWS}
+    keeper = make_memory("write", senders="*") | {"agent_rec_swarm": NEWS}
     return make_bundle(uid, keeper, name=uid) | {"swarms": [{"name": NEWS, "visibility": "public"}]}
 
 

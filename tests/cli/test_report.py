@@ -8,8 +8,8 @@ import pytest
 
 from tests.cli.serving import run_on
 from tests.support.bundles import make_bundle, make_uid
-from tests.support.house import House
 from tests.support.program import COMMAND, Program
+from tests.support.system import TestSystem
 
 UIDS = [make_uid() for _ in range(3)]
 
@@ -17,12 +17,12 @@ UIDS = [make_uid() for _ in range(3)]
 @pytest.fixture(scope="module")
 def kept() -> Iterator[Program]:
     """Yield a memory root with three stores and without a worker. `saved` is a backup of it."""
-    with House() as house, Program() as program:
-        worker = house.start_worker(bundles=[make_bundle(uid) for uid in UIDS])
+    with TestSystem() as system, Program() as program:
+        worker = system.start_worker(bundles=[make_bundle(uid) for uid in UIDS])
         for uid in UIDS:
-            house.client.answer(uid, "/write tea")
+            system.client.answer(uid, "/write tea")
         worker.kill()
-        assert run_on(house, "backup", "--to", str(program.folder / "saved")).code == 0
+        assert run_on(system, "backup", "--to", str(program.folder / "saved")).code == 0
         assert program.run("restore", "saved").code == 0
         yield program
 

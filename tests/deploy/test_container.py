@@ -71,11 +71,13 @@ class Container:
             )
 
     def await_ready(self) -> None:
-        wait_for(lambda: "Press Ctrl-C" in self.said or self.process.poll() is not None, "it is up")
-        assert self.process.poll() is None, self.said
+        wait_for(
+            lambda: "Press Ctrl-C" in self.output or self.process.poll() is not None, "it is up"
+        )
+        assert self.process.poll() is None, self.output
 
     @property
-    def said(self) -> str:
+    def output(self) -> str:
         return self._log.read_text()
 
     @property
@@ -150,8 +152,8 @@ def test_a_container_does_not_start_on_a_volume_without_space(container: Contain
     container.start("up", size="16k")
 
     assert container.process.wait(60) == 1
-    assert "database or disk is full; make room" in container.said
-    assert "Traceback" not in container.said
+    assert "database or disk is full; make room" in container.output
+    assert "Traceback" not in container.output
 
 
 def test_a_container_without_a_key_file_says_how_to_create_a_key(container: Container) -> None:
@@ -159,4 +161,4 @@ def test_a_container_without_a_key_file_says_how_to_create_a_key(container: Cont
     container.start("up")
 
     assert container.process.wait(60) == 1
-    assert "memrelay keys create" in container.said
+    assert "memrelay keys create" in container.output

@@ -5,26 +5,26 @@ from pathlib import Path
 
 import pytest
 
-Tell = Callable[..., None]
+RecordFigures = Callable[..., None]
 FOLDER = Path(__file__).resolve().parent
 
 
 @pytest.fixture
-def tell(record_property: Callable[[str, object], None]) -> Tell:
-    """Record a figure: `tell(1, "kill -9 of the worker", kills=50, resumed_s=0.4)`.
+def record_figures(record_property: Callable[[str, object], None]) -> RecordFigures:
+    """Record a figure: `record_figures(1, "kill -9 of the worker", kills=50, resumed_s=0.4)`.
 
     It is printed and written to the JUnit file of `make faults`; figures.py makes the table from
     that.
     """
 
-    def tell(row: int, fault: str, **figures: object) -> None:
+    def record_figures(row: int, fault: str, **figures: object) -> None:
         said = ", ".join(
             f"{name.replace('_', ' ')} {_short(figure)}" for name, figure in figures.items()
         )
         record_property("fault", f"{row} | {fault} | {said}")
         print(f"row {row}: {fault}: {said}")
 
-    return tell
+    return record_figures
 
 
 def _short(figure: object) -> str:

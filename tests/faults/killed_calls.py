@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from tests.faults.promises import left
+from tests.faults.invariants import remaining_work
 from tests.support.bundles import make_bundle
 from tests.support.client import input_of
-from tests.support.house import House
+from tests.support.system import TestSystem
 from tests.support.worker import arm
 
 FAULT = "kill -9 of the worker"
@@ -32,43 +32,43 @@ class Case(NamedTuple):
     is_effect: Callable[[tuple[Any, ...]], bool] = bool
 
 
-def enter(house: House, uid: str, operation: str, given: dict[str, Any], ident: str) -> None:
+def enter(system: TestSystem, uid: str, operation: str, given: dict[str, Any], ident: str) -> None:
     """Add a call to the input of the pipeline, under an idempotency key."""
     fields = {"op": operation, "data": orjson.dumps(given), "id": ident, "actor": "test"}
-    house.client.redis.xadd(input_of(uid), fields)
+    system.client.redis.xadd(input_of(uid), fields)
 
 
-def effects(house: House, uid: str, case: Case) -> list[tuple[Any, ...]]:
+def effects(system: TestSystem, uid: str, case: Case) -> list[tuple[Any, ...]]:
     """Return the rows that the operation changed."""
-    if not house.store_file(uid, case.home).exists():
+    if not system.store_file(uid, case.home).exists():
         return []
-    return [row for row in house.rows(uid, case.select, case.home) if case.is_effect(row)]
+    return [row for row in system.rows(uid, case.select, case.home) if case.is_effect(row)]
 
 
-def kill_at_each_step(house: House, uid: str, case: Case) -> int:
+def kill_at_each_step(system: TestSystem, uid: str, case: Case) -> int:
     """Send one call in each round, twice under the same key, and kill the worker one step later
     than in the round before, until it survives. Return the number of rounds.
     """
-    house.start_worker(bundles=[make_bundle(uid)])
+    system.start_worker(bundles=[make_bundle(uid)])
     if case.first is not None:
         for number in range(MAX_ROUNDS):
-            enter(house, uid, case.first[0], case.first[1](number), f"first{number}")
-    house.client.await_quiet(uid)
-    house.workers[-1].stop()
+            enter(system, uid, case.first[0], case.first[1](number), f"first{number}")
+    system.client.await_quiet(uid)
+    system.workers[-1].stop()
     rounds = 0
     while True:
-        worker = house.start_stepping_worker(armed=False, die_at=rounds + 1)
+        worker = system.start_stepping_worker(armed=False, die_at=rounds + 1)
         arm(worker)
         for _ in range(2):
-            enter(house, uid, case.operation, case.make_input(rounds), f"round{rounds}")
+            enter(system, uid, case.operation, case.make_input(rounds), f"round{rounds}")
         rounds += 1
-        done = partial(_is_done, house, uid, case, rounds)
+        done = partial(_is_done, system, uid, case, rounds)
         if worker.lives_until(done):
             return rounds
-        house.start_stepping_worker(armed=False, die_at=1000).lives_until(done)
-        house.workers[-1].kill()
-        assert rounds < MAX_ROUNDS, house.steps
+        system.start_stepping_worker(armed=False, die_at=1000).lives_until(done)
+        system.workers[-1].kill()
+        assert rounds < MAX_ROUNDS, system.steps
 
 
-def _is_done(house: House, uid: str, case: Case, rounds: int) -> bool:
-    return not left(house, uid) and len(effects(house, uid, case)) >= rounds
+def _is_done(system: TestSystem, uid: str, case: Case, rounds: int) -> bool:
+    return not remaining_work(system, uid) and len(effects(system, uid, case)) >= rounds

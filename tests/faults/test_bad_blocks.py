@@ -10,13 +10,13 @@ import pytest
 from tests.support.blocks import BOMB, EXIT, GLUTTON, MINE
 from tests.support.bundles import STORE, make_agent, make_bundle, make_uid
 from tests.support.client import Client, input_of
-from tests.support.house import House
+from tests.support.system import TestSystem
 
 MESSAGES, ONE_IN = 600, 100
-FAILING = make_agent("keeper", "test_fails", {"memory_id": STORE}, hears="User")
-CRASHING = make_agent("keeper", "test_crashes", {"memory_id": STORE}, hears="User")
-SLOW = make_agent("keeper", "test_sleeps", {"memory_id": STORE}, hears="User")
-WITHOUT_MEMORY = make_agent("echo", "test_waits_without_memory", hears="User")
+FAILING = make_agent("keeper", "test_fails", {"memory_id": STORE}, senders="User")
+CRASHING = make_agent("keeper", "test_crashes", {"memory_id": STORE}, senders="User")
+SLOW = make_agent("keeper", "test_sleeps", {"memory_id": STORE}, senders="User")
+WITHOUT_MEMORY = make_agent("echo", "test_waits_without_memory", senders="User")
 WAYS = {
     "raises": (MINE, "RuntimeError: stepped on a mine"),
     "raises what cannot say what it is": (
@@ -47,24 +47,27 @@ def enter(client: Client, uid: str, texts: list[str]) -> list[str]:
     return idents[::ONE_IN]
 
 
-def is_quiet(house: House, *uids: str) -> bool:
+def is_quiet(system: TestSystem, *uids: str) -> bool:
     """Return whether no work is waiting."""
-    return not any(house.client.redis.xlen(input_of(uid)) for uid in uids)
+    return not any(system.client.redis.xlen(input_of(uid)) for uid in uids)
 
 
-def assert_unharmed(house: House, uid: str, texts: list[str]) -> None:
+def assert_unharmed(system: TestSystem, uid: str, texts: list[str]) -> None:
     """Check that all other texts are stored in order and answered, that no work is left, and
     that the store is sound.
     """
     good = [text for text in texts if text.isdecimal()]
-    said = [one for one in house.client.log(uid) if one.sender == "keeper"]
-    assert house.contents(uid) == good
+    said = [one for one in system.client.log(uid) if one.sender == "keeper"]
+    assert system.contents(uid) == good
     assert len({one.mid for one in said}) == len(good)
-    assert (house.client.unacknowledged(uid), house.rows(uid, "SELECT count(*) FROM pending")) == (
+    assert (
+        system.client.unacknowledged(uid),
+        system.rows(uid, "SELECT count(*) FROM pending"),
+    ) == (
         0,
         [(0,)],
     )
-    connection = apsw.Connection(str(house.store_file(uid)))
+    connection = apsw.Connection(str(system.store_file(uid)))
     assert connection.pragma("integrity_check") == "ok"
     connection.close()
 
@@ -76,19 +79,19 @@ def assert_unharmed(house: House, uid: str, texts: list[str]) -> None:
 def test_a_failing_block_fails_only_its_message(way: str) -> None:
     uid, beside, (trigger, reason) = make_uid(), make_uid(), WAYS[way]
     texts = make_texts(trigger)
-    with House() as house:
-        worker = house.start_worker(
+    with TestSystem() as system:
+        worker = system.start_worker(
             bundles=[make_bundle(uid, FAILING), make_bundle(beside, FAILING)]
         )
-        bad = enter(house.client, uid, texts)
-        ident = house.client.enter(beside, "tea")
-        house.client.await_done(beside, ident)
-        house.client.await_quiet(uid)
+        bad = enter(system.client, uid, texts)
+        ident = system.client.enter(beside, "tea")
+        system.client.await_done(beside, ident)
+        system.client.await_quiet(uid)
 
-        letters = house.dead_letters(uid)
+        letters = system.dead_letters(uid)
         assert [letter.id for letter in letters] == bad
         assert all(letter.error.startswith(reason) for letter in letters)
-        assert_unharmed(house, uid, texts)
+        assert_unharmed(system, uid, texts)
         assert worker.stop() == 0
 
 
@@ -100,26 +103,26 @@ def test_only_the_message_that_ends_the_process_is_given_up() -> None:
         make_bundle(beside, CRASHING),
         make_bundle(echo, WITHOUT_MEMORY),
     ]
-    with House() as house:
-        house.start_worker(bundles=bundles).stop()
-        bad = enter(house.client, uid, texts)
-        house.client.enter_together(beside, harmless)
-        alone = house.client.enter(echo, BOMB)
-        worker = house.start_worker(ready=False)
-        while not worker.lives_until(lambda: is_quiet(house, uid, beside, echo), 30):
+    with TestSystem() as system:
+        system.start_worker(bundles=bundles).stop()
+        bad = enter(system.client, uid, texts)
+        system.client.enter_together(beside, harmless)
+        alone = system.client.enter(echo, BOMB)
+        worker = system.start_worker(ready=False)
+        while not worker.lives_until(lambda: is_quiet(system, uid, beside, echo), 30):
             restarts += 1
             assert restarts <= 4 * 3 + 1, "it goes on and on"
-            worker = house.start_worker(ready=False)
+            worker = system.start_worker(ready=False)
 
-        assert [letter.id for letter in house.dead_letters(uid)] == bad
-        assert [letter.id for letter in house.dead_letters(echo)] == [alone]
+        assert [letter.id for letter in system.dead_letters(uid)] == bad
+        assert [letter.id for letter in system.dead_letters(echo)] == [alone]
         assert all(
             "3 times" in letter.error
-            for letter in house.dead_letters(uid) + house.dead_letters(echo)
+            for letter in system.dead_letters(uid) + system.dead_letters(echo)
         )
-        assert not house.dead_letters(beside)
-        assert_unharmed(house, uid, texts)
-        assert_unharmed(house, beside, harmless)
+        assert not system.dead_letters(beside)
+        assert_unharmed(system, uid, texts)
+        assert_unharmed(system, beside, harmless)
         print(
             f"the worker was started again {restarts} times for {len(bad) + 1} messages that ended "
             f"it"
@@ -128,23 +131,23 @@ def test_only_the_message_that_ends_the_process_is_given_up() -> None:
 
 def test_messages_in_a_crashed_batch_are_not_given_up() -> None:
     slow, bombs, restarts = make_uid(), [make_uid() for _ in range(3)], 0
-    with House() as house:
-        house.start_worker(
+    with TestSystem() as system:
+        system.start_worker(
             bundles=[make_bundle(slow, SLOW), *(make_bundle(uid, CRASHING) for uid in bombs)]
         ).stop()
-        house.client.enter_together(slow, ["1", "2"])
-        bad = [house.client.enter(uid, BOMB) for uid in bombs]
-        worker = house.start_worker(ready=False)
-        while not worker.lives_until(lambda: is_quiet(house, slow, *bombs), 30):
+        system.client.enter_together(slow, ["1", "2"])
+        bad = [system.client.enter(uid, BOMB) for uid in bombs]
+        worker = system.start_worker(ready=False)
+        while not worker.lives_until(lambda: is_quiet(system, slow, *bombs), 30):
             restarts += 1
             assert restarts <= len(bombs) * (1 + 3), (
                 "it goes on and on"
             )  # no crash has happened before the first time
-            worker = house.start_worker(ready=False)
+            worker = system.start_worker(ready=False)
 
-        assert [[letter.id for letter in house.dead_letters(uid)] for uid in bombs] == [
+        assert [[letter.id for letter in system.dead_letters(uid)] for uid in bombs] == [
             [ident] for ident in bad
         ]
-        assert not house.dead_letters(slow)
-        assert_unharmed(house, slow, ["1", "2"])
+        assert not system.dead_letters(slow)
+        assert_unharmed(system, slow, ["1", "2"])
         print(f"the worker was started again {restarts} times beside two messages that harm nobody")

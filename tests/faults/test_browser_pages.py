@@ -15,9 +15,9 @@ from playwright.sync_api import Browser, Page
 
 from tests.support.browser import chromium
 from tests.support.bundles import make_bundle
-from tests.support.keys import Held, await_closed, make_key
-from tests.support.pages import put
-from tests.support.served import Served
+from tests.support.keys import ApiKey, await_closed, make_key
+from tests.support.pages import deploy_bundle
+from tests.support.web_system import WebSystem
 
 EVIL = "evil.example"
 KINDS = ("application/x-www-form-urlencoded", "multipart/form-data", "text/plain")
@@ -87,9 +87,11 @@ def somewhere() -> Iterator[int]:
 class Target:
     """A server with a pipeline that must not change."""
 
-    def __init__(self, served: Served, uid: str, key: Held | None, browser: Browser) -> None:
-        self.served, self.uid, self.key, self.browser = served, uid, key, browser
-        self.port = urlsplit(served.url).port
+    def __init__(
+        self, web_system: WebSystem, uid: str, key: ApiKey | None, browser: Browser
+    ) -> None:
+        self.web_system, self.uid, self.key, self.browser = web_system, uid, key, browser
+        self.port = urlsplit(web_system.url).port
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -98,17 +100,19 @@ class Target:
 
     def visit(self, page: Page) -> None:
         """Open the console as its user, logged in if there is a key."""
-        page.goto(self.served.url)
+        page.goto(self.web_system.url)
         if self.key is not None:
             page.fill("#key", self.key.text)
             page.click("button:has-text('Log in')")
         page.wait_for_selector("h1:has-text('Pipelines')")
 
     def assert_unharmed(self) -> None:
-        client = self.served.house.client
+        client = self.web_system.system.client
         assert client.redis.xinfo_stream(f"pipeline:{{{self.uid}}}:in")["entries-added"] == 0
         assert client.log(self.uid) == []
-        deployed = self.served.get("/v1/pipelines", **(self.key.headers if self.key else {})).json
+        deployed = self.web_system.get(
+            "/v1/pipelines", **(self.key.headers if self.key else {})
+        ).json
         assert [(one["pipeline_uid"], one["version"]) for one in deployed["items"]] == [
             (self.uid, 1)
         ]
@@ -116,14 +120,14 @@ class Target:
 
 @pytest.fixture(scope="module", params=["without keys", "with a session"])
 def target(request: pytest.FixtureRequest) -> Iterator[Target]:
-    with Served() as served:
-        uid = put(served.url, make_bundle("victim"))
-        served.house.client.await_served(uid)
-        key = make_key(served.house.root) if request.param == "with a session" else None
+    with WebSystem() as web_system:
+        uid = deploy_bundle(web_system.url, make_bundle("victim"))
+        web_system.system.client.await_served(uid)
+        key = make_key(web_system.system.root) if request.param == "with a session" else None
         if key is not None:
-            await_closed(served)
+            await_closed(web_system)
         with chromium(f"--host-resolver-rules=MAP {EVIL} 127.0.0.1") as browser:
-            yield Target(served, uid, key, browser)
+            yield Target(web_system, uid, key, browser)
 
 
 @contextmanager
@@ -141,7 +145,7 @@ def test_a_form_of_another_page_is_refused(target: Target, host: str) -> None:
     with elsewhere(target, host) as page:
         for path, kind in product(target.paths, KINDS):
             with page.expect_navigation() as navigation:
-                page.evaluate(FORM, [target.served.url + path, kind])
+                page.evaluate(FORM, [target.web_system.url + path, kind])
             assert navigation.value.status == 403, (path, kind)
             page.go_back()
 
@@ -160,9 +164,9 @@ def test_a_script_of_another_page_can_neither_write_nor_read(target: Target, hos
                 ("GET", "cors", "text/plain"),
                 ("GET", "no-cors", "text/plain"),
             ):
-                seen = page.evaluate(FETCH, [target.served.url + path, method, mode, kind])
+                seen = page.evaluate(FETCH, [target.web_system.url + path, method, mode, kind])
                 assert seen[0] in ("opaque", "error") and not seen[2], (path, method, mode, seen)
-            page.evaluate(BEACON, target.served.url + path)
+            page.evaluate(BEACON, target.web_system.url + path)
         assert page.evaluate(SOCKET, f"ws://127.0.0.1:{target.port}{target.paths[1]}") == "refused"
 
     target.assert_unharmed()
@@ -181,7 +185,7 @@ def test_an_embedded_resource_reveals_nothing_to_another_page(target: Target, ho
 
     with elsewhere(target, host) as page:
         seen = {
-            page.evaluate(EMBED, [target.served.url + path, name])
+            page.evaluate(EMBED, [target.web_system.url + path, name])
             for path, name in product(paths, ("object", "img", "script"))
         }
 

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.faults.conftest import Tell
+from tests.faults.conftest import RecordFigures
 from tests.support.bundles import make_agent, make_bundle, make_memory, make_uid
 from tests.support.client import make_envelope
 from tests.support.damage import PAGE, flip_bytes
-from tests.support.house import House
-from tests.support.served import Served
-from tests.support.told import roll, type_command, type_for_a_while
+from tests.support.system import TestSystem
 from tests.support.waiting import wait_for
+from tests.support.web_system import WebSystem
+from tests.support.worker_reports import type_command, type_for_a_while, worker_reports
 
 ENVIRONMENT, HEADER, BUNDLE = (
     "canary-env-5d1f0c6a",
@@ -33,36 +33,36 @@ HEADERS = {
 
 
 @pytest.fixture
-def served() -> Iterator[Served]:
+def web_system() -> Iterator[WebSystem]:
     """Start a worker and a web server with secrets in their environment, and a pipeline with a
     secret in its bundle.
     """
-    with Served(
+    with WebSystem(
         worker=False, secrets={"CANARY_TOKEN": ENVIRONMENT, "OTHER_SECRET": ENVIRONMENT}
-    ) as served:
+    ) as web_system:
         failing = make_agent(
-            "fails", "test_fails", {"memory_id": f"instances/{FAILING}/memories"}, hears="User"
+            "fails", "test_fails", {"memory_id": f"instances/{FAILING}/memories"}, senders="User"
         )
-        served.house.start_worker(
+        web_system.system.start_worker(
             environment={"CANARY_TOKEN": ENVIRONMENT, "OTHER_SECRET": ENVIRONMENT},
             bundles=[make_bundle(FAILING, failing | TOLD)],
         )
-        yield served
+        yield web_system
 
 
-def deploy(served: Served) -> str:
+def deploy(web_system: WebSystem) -> str:
     """Deploy a pipeline with secrets in every place that may hold one."""
     uid = make_uid()
     hook = make_agent(
-        "hook", "memory_write", {"memory_id": f"instances/{uid}/memories"}, hears="nobody"
+        "hook", "memory_write", {"memory_id": f"instances/{uid}/memories"}, senders="nobody"
     )
-    served.house.deploy(make_bundle(uid, hook | TOLD, make_memory("read", hears="User")))
+    web_system.system.deploy(make_bundle(uid, hook | TOLD, make_memory("read", senders="User")))
     return uid
 
 
-def break_everything(served: Served, uid: str) -> None:
+def break_everything(web_system: WebSystem, uid: str) -> None:
     """Send requests and messages that fail, each with a secret."""
-    house = served.house
+    system = web_system.system
     bodies = (
         b"{",
         b"\xff\xfe",
@@ -78,66 +78,68 @@ def break_everything(served: Served, uid: str) -> None:
             "/v1/pipelines",
             f"/api/v1/pd/webhook/{HEADER}/hook_/memory_write",
         ):
-            served.post(path, body, **HEADERS)
-    served.post(f"/webhooks/{uid}/hook_", "taken", authorization=f"Bearer {ENVIRONMENT}")
+            web_system.post(path, body, **HEADERS)
+    web_system.post(f"/webhooks/{uid}/hook_", "taken", authorization=f"Bearer {ENVIRONMENT}")
     for path in (
         f"/nowhere?token={HEADER}",
         f"/v1/pipelines/{uid}/swarms/chat/messages?cursor={HEADER}",
         "/ready",
         "/status",
     ):
-        served.get(path, **HEADERS)
+        web_system.get(path, **HEADERS)
     for data in (b"broken", make_envelope("a mine"), b"\xff"):
-        house.await_dead_letter(FAILING, house.client.enter_raw(FAILING, data))
+        system.await_dead_letter(FAILING, system.client.enter_raw(FAILING, data))
 
 
-def lose_everything(served: Served, uid: str) -> None:
+def lose_everything(web_system: WebSystem, uid: str) -> None:
     """Make the store, the bus and the control plane fail during work."""
-    house = served.house
-    house.client.redis.client_kill_filter(_type="normal", skipme=True)
-    house.workers[-1].kill()
-    (house.store_file(uid).with_name("memories.db-wal")).write_bytes(b"half")
-    flip_bytes(house.store_file(uid), 4 * PAGE, 1 << 40, 2000)
-    house.start_worker(environment={"CANARY_TOKEN": ENVIRONMENT})
-    served.say(uid, {"text": "/read"}, **HEADERS)
-    served.post(f"/webhooks/{uid}/hook_", "taken", authorization=f"Bearer {ENVIRONMENT}")
+    system = web_system.system
+    system.client.redis.client_kill_filter(_type="normal", skipme=True)
+    system.workers[-1].kill()
+    (system.store_file(uid).with_name("memories.db-wal")).write_bytes(b"half")
+    flip_bytes(system.store_file(uid), 4 * PAGE, 1 << 40, 2000)
+    system.start_worker(environment={"CANARY_TOKEN": ENVIRONMENT})
+    web_system.say(uid, {"text": "/read"}, **HEADERS)
+    web_system.post(f"/webhooks/{uid}/hook_", "taken", authorization=f"Bearer {ENVIRONMENT}")
     wait_for(
-        lambda: "pipeline_paused" in house.workers[-1].said, "the store is found to be damaged"
+        lambda: "pipeline_paused" in system.workers[-1].output, "the store is found to be damaged"
     )
 
 
 def test_no_secret_reaches_a_log_a_dead_letter_the_status_or_a_trace(
-    served: Served, tell: Tell
+    web_system: WebSystem, record_figures: RecordFigures
 ) -> None:
-    house, uid = served.house, deploy(served)
+    system, uid = web_system.system, deploy(web_system)
 
-    break_everything(served, uid)
-    letters = [letter._replace(data=b"") for letter in house.dead_letters(FAILING)]
-    lose_everything(served, uid)
+    break_everything(web_system, uid)
+    letters = [letter._replace(data=b"") for letter in system.dead_letters(FAILING)]
+    lose_everything(web_system, uid)
     told = [
-        served.get(path).body.decode()
+        web_system.get(path).body.decode()
         for path in ("/status", "/ready", f"/ready?pipeline={uid}", "/metrics")
     ]
     told += [
-        type_command(house, *command).stdout
+        type_command(system, *command).stdout
         for command in (["status"], ["status", "--json"], ["doctor"], ["scrub"])
     ]
-    logs = [path.read_text(errors="replace") for path in house.folder.glob("*.log")]
-    flip_bytes(house.root / "system.db", 0, 1 << 40, 5000)
-    broken = [served.get(path, **HEADERS).status for path in ("/status", "/v1/pipelines", "/ready")]
+    logs = [path.read_text(errors="replace") for path in system.folder.glob("*.log")]
+    flip_bytes(system.root / "system.db", 0, 1 << 40, 5000)
+    broken = [
+        web_system.get(path, **HEADERS).status for path in ("/status", "/v1/pipelines", "/ready")
+    ]
     logs += [
         path.read_text(errors="replace")
-        for path in [*house.folder.glob("*.log"), *house.folder.glob("bus/*.log")]
+        for path in [*system.folder.glob("*.log"), *system.folder.glob("bus/*.log")]
     ]
 
-    tell(
+    record_figures(
         23,
         "a canary secret",
         dead_letters=len(letters),
         bytes_of_logs=sum(map(len, logs)),
         broken_control_plane=broken,
     )
-    everything = "".join([*map(repr, letters), *map(repr, roll(house)), *told, *logs])
+    everything = "".join([*map(repr, letters), *map(repr, worker_reports(system)), *told, *logs])
     assert "block_failed" in everything and "Traceback" in everything
     assert [canary for canary in CANARIES if canary in everything] == []
 
@@ -148,10 +150,10 @@ def test_no_secret_reaches_a_log_a_dead_letter_the_status_or_a_trace(
 def test_the_password_of_an_unreachable_bus_is_not_logged(
     command: list[str],
 ) -> None:
-    with House() as house:
+    with TestSystem() as system:
         url = f"redis://user:{PASSWORD}@127.0.0.1:1/0"
 
-        said = type_for_a_while(house, *command, MEMRELAY_BUS__URL=url, MEMRELAY_WEB__PORT="0")
+        said = type_for_a_while(system, *command, MEMRELAY_BUS__URL=url, MEMRELAY_WEB__PORT="0")
 
         assert said
         assert PASSWORD not in said

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.faults.conftest import Tell
+from tests.faults.conftest import RecordFigures
 from tests.support.bundles import make_bundle, make_uid
 from tests.support.host import Host
 from tests.support.http_load import HttpLoad
@@ -54,7 +54,7 @@ def faults_of(bus: ClusterBus, host: Host, amounts: Amounts) -> list[Callable[[]
 
 @pytest.mark.parametrize("amounts", AMOUNTS)
 def test_failovers_and_moved_slots_of_a_cluster_apply_nothing_twice(
-    amounts: Amounts, bus: ClusterBus, tmp_path: Path, tell: Tell
+    amounts: Amounts, bus: ClusterBus, tmp_path: Path, record_figures: RecordFigures
 ) -> None:
     uids, moments = [make_uid() for _ in range(amounts.pipelines)], random.Random(31)
     settings = {"BUS__URL": bus.url, "BUS__CELLS": str(amounts.cells), "WORKER__LEASE_S": "2"}
@@ -76,7 +76,7 @@ def test_failovers_and_moved_slots_of_a_cluster_apply_nothing_twice(
         contents = Counter((uid, text) for uid in uids for text in host.contents(uid))
         assert set(contents.values()) == {1}
         assert all(process.lives for process in host.processes)
-        tell(
+        record_figures(
             31,
             "cluster of three primaries and replicas",
             **amounts._asdict(),

@@ -22,12 +22,12 @@ import pytest
 
 from memrelay.memory.control.catalog import Catalog, Deployed
 from tests.support.bundles import STORE, Json, make_agent, make_bundle, make_uid
-from tests.support.client import Client, Said, input_of, make_envelope
-from tests.support.house import House
+from tests.support.client import Client, SwarmMessage, input_of, make_envelope
 from tests.support.http import Answer, ask
 from tests.support.run_worker import deploy
-from tests.support.served import Served
+from tests.support.system import TestSystem
 from tests.support.waiting import wait_for
+from tests.support.web_system import WebSystem
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 NOTES = "instances/${pipeline_uid}/notes"
@@ -67,19 +67,19 @@ asyncio.run(main(*sys.argv[1:]))
 def make_version(uid: str, version: str) -> Json:
     """Return a bundle with two steps over two stores; the results name the version."""
     first = make_agent(
-        f"first_{version}", "memory_write", {"memory_id": STORE, "kind": version}, hears="User"
+        f"first_{version}", "memory_write", {"memory_id": STORE, "kind": version}, senders="User"
     )
     second = make_agent(
         f"second_{version}",
         "memory_write",
         {"memory_id": NOTES, "kind": version},
-        hears=f"first_{version}",
+        senders=f"first_{version}",
     )
     return make_bundle(uid, first, second)
 
 
-def put(served: Served, bundle: Json, **headers: str) -> Answer:
-    return ask(served.url, "PUT", f"/v1/pipelines/{bundle['pipeline_uid']}", bundle, headers)
+def put(web_system: WebSystem, bundle: Json, **headers: str) -> Answer:
+    return ask(web_system.url, "PUT", f"/v1/pipelines/{bundle['pipeline_uid']}", bundle, headers)
 
 
 def tag(answer: Answer) -> str:
@@ -98,7 +98,7 @@ def at_once(count: int, work: Callable[[int], Answer]) -> list[Answer]:
         return list(pool.map(one, range(count)))
 
 
-def versions_by_input(log: Sequence[Said]) -> dict[str, set[str]]:
+def versions_by_input(log: Sequence[SwarmMessage]) -> dict[str, set[str]]:
     """Return the versions whose agents produced messages, by input."""
     found: dict[str, set[str]] = defaultdict(set)
     for said in log:
@@ -109,10 +109,10 @@ def versions_by_input(log: Sequence[Said]) -> dict[str, set[str]]:
 class Load(threading.Thread):
     """Sends a thousand messages a second until the end of the context."""
 
-    def __init__(self, house: House, uid: str) -> None:
+    def __init__(self, system: TestSystem, uid: str) -> None:
         super().__init__()
         self._socket, self._uid, self._ended, self.entered = (
-            house.client.socket,
+            system.client.socket,
             uid,
             threading.Event(),
             0,
@@ -144,39 +144,40 @@ class Load(threading.Thread):
         self.join()
 
 
-def assert_each_by_one_version(house: House, uid: str, count: int) -> None:
+def assert_each_by_one_version(system: TestSystem, uid: str, count: int) -> None:
     """Check that every input ran once and in order, and that one version ran both of its steps."""
-    house.client.await_quiet(uid)
+    system.client.await_quiet(uid)
     wait_for(
-        lambda: house.rows(uid, "SELECT count(*) FROM pending") == [(0,)], "no continuation is left"
+        lambda: system.rows(uid, "SELECT count(*) FROM pending") == [(0,)],
+        "no continuation is left",
     )
-    by_input = versions_by_input({said.mid: said for said in house.client.log(uid)}.values())
+    by_input = versions_by_input({said.mid: said for said in system.client.log(uid)}.values())
     assert len(by_input) == count
     assert Counter(map(len, by_input.values())) == {1: count}, "an input had two versions, or none"
-    kept = dict(house.rows(uid, "SELECT guid, kind FROM records"))
-    assert house.contents(uid) == [f"n{number}" for number in range(count)]
+    kept = dict(system.rows(uid, "SELECT guid, kind FROM records"))
+    assert system.contents(uid) == [f"n{number}" for number in range(count)]
     noted = [
         (orjson.loads(content)["guid"], kind)
-        for content, kind in house.rows(uid, "SELECT content, kind FROM records", "notes")
+        for content, kind in system.rows(uid, "SELECT content, kind FROM records", "notes")
     ]
     assert dict(noted) == kept and len(noted) == count
-    assert not house.dead_letters(uid)
+    assert not system.dead_letters(uid)
     for alias in ("memories", "notes"):
-        assert house.rows(uid, "PRAGMA integrity_check", alias) == [("ok",)]
+        assert system.rows(uid, "PRAGMA integrity_check", alias) == [("ok",)]
 
 
 @pytest.mark.timeout(240)
 def test_100_alternating_deploys_under_1000_messages_a_second(record_property: Record) -> None:
     uid, took_s = make_uid(), []
-    with Served(worker=False) as served:
-        house = served.house
-        worker = house.start_worker(limits=EVERYTHING)
+    with WebSystem(worker=False) as web_system:
+        system = web_system.system
+        worker = system.start_worker(limits=EVERYTHING)
         versions = [make_version(uid, version) for version in ("a", "b")]
-        answer = put(served, versions[0])
-        with Load(house, uid) as load:
+        answer = put(web_system, versions[0])
+        with Load(system, uid) as load:
             for number in range(1, DEPLOYS + 1):
                 began, before = time.monotonic(), tag(answer)
-                answer = put(served, versions[number % 2], If_Match=before)
+                answer = put(web_system, versions[number % 2], If_Match=before)
                 took_s.append(time.monotonic() - began)
                 assert (answer.status, answer.json["version"], answer.json["served"]) == (
                     200,
@@ -184,8 +185,8 @@ def test_100_alternating_deploys_under_1000_messages_a_second(record_property: R
                     True,
                 )
 
-        assert_each_by_one_version(house, uid, load.entered)
-        kinds = Counter(kind for (kind,) in house.rows(uid, "SELECT kind FROM records"))
+        assert_each_by_one_version(system, uid, load.entered)
+        kinds = Counter(kind for (kind,) in system.rows(uid, "SELECT kind FROM records"))
         assert min(kinds["a"], kinds["b"]) > DEPLOYS
         assert worker.stop() == 0
     rate = load.entered / load.lasted_s
@@ -199,64 +200,64 @@ def test_100_alternating_deploys_under_1000_messages_a_second(record_property: R
 
 def test_alternating_deploys_while_the_worker_is_killed_again_and_again() -> None:
     uid, moments = make_uid(), random.Random(21)
-    with House() as house:
+    with TestSystem() as system:
         versions = [make_version(uid, version) for version in ("a", "b")]
-        worker = house.start_worker(bundles=versions[:1], limits=EVERYTHING)
-        with Load(house, uid) as load:
+        worker = system.start_worker(bundles=versions[:1], limits=EVERYTHING)
+        with Load(system, uid) as load:
             for number in range(1, 11):
                 time.sleep(moments.uniform(0, 0.2))
                 worker.kill()
-                asyncio.run(deploy(house.root, versions[number % 2]))
-                worker = house.start_worker(limits=EVERYTHING)
+                asyncio.run(deploy(system.root, versions[number % 2]))
+                worker = system.start_worker(limits=EVERYTHING)
 
-        assert_each_by_one_version(house, uid, load.entered)
+        assert_each_by_one_version(system, uid, load.entered)
 
 
 def test_20_concurrent_posts_create_one_pipeline() -> None:
     uid = make_uid()
-    with Served() as served:
+    with WebSystem() as web_system:
         answers = at_once(
-            20, lambda number: served.post("/v1/pipelines", make_version(uid, f"v{number}"))
+            20, lambda number: web_system.post("/v1/pipelines", make_version(uid, f"v{number}"))
         )
 
         assert Counter(answer.status for answer in answers) == {201: 1, 409: 19}
         (made,) = [answer.json for answer in answers if answer.status == 201]
-        assert served.get(f"/v1/pipelines/{uid}").json["hash"] == made["hash"]
-        assert served.get(f"/v1/pipelines/{uid}/versions").json["total"] == made["version"] == 1
+        assert web_system.get(f"/v1/pipelines/{uid}").json["hash"] == made["hash"]
+        assert web_system.get(f"/v1/pipelines/{uid}/versions").json["total"] == made["version"] == 1
         assert all(answer.problem[0] == 409 for answer in answers if answer.status != 201)
 
 
 def test_20_concurrent_conditional_puts_replace_a_version_once() -> None:
     uid = make_uid()
-    with Served() as served:
-        first = tag(put(served, make_version(uid, "first")))
+    with WebSystem() as web_system:
+        first = tag(put(web_system, make_version(uid, "first")))
 
         answers = at_once(
-            20, lambda number: put(served, make_version(uid, f"v{number}"), If_Match=first)
+            20, lambda number: put(web_system, make_version(uid, f"v{number}"), If_Match=first)
         )
 
         assert Counter(answer.status for answer in answers) == {200: 1, 412: 19}
-        assert served.get(f"/v1/pipelines/{uid}").json["version"] == 2
+        assert web_system.get(f"/v1/pipelines/{uid}").json["version"] == 2
 
 
 def test_a_stale_condition_changes_nothing() -> None:
     uid = make_uid()
-    with Served() as served:
-        stale, active = [tag(put(served, make_version(uid, version))) for version in ("a", "b")]
+    with WebSystem() as web_system:
+        stale, active = [tag(put(web_system, make_version(uid, version))) for version in ("a", "b")]
         path = f"/v1/pipelines/{uid}"
 
         refused = [
-            put(served, make_version(uid, "c"), If_Match=stale),
-            put(served, make_version(uid, "c"), If_None_Match="*"),
-            ask(served.url, "DELETE", path, headers={"If_Match": stale}),
-            served.post(f"{path}/rollback", {"version": 1}, If_Match=stale),
+            put(web_system, make_version(uid, "c"), If_Match=stale),
+            put(web_system, make_version(uid, "c"), If_None_Match="*"),
+            ask(web_system.url, "DELETE", path, headers={"If_Match": stale}),
+            web_system.post(f"{path}/rollback", {"version": 1}, If_Match=stale),
         ]
 
         assert [answer.problem[0] for answer in refused] == [412] * 4
         assert {f'"{answer.json["active"]}"' for answer in refused} == {active}
-        served.say(uid, "tea", query="?wait=60")
-        assert versions_by_input(served.house.client.log(uid)).popitem()[1] == {"b"}
-        assert ask(served.url, "DELETE", path, headers={"If_Match": active}).status == 204
+        web_system.say(uid, "tea", query="?wait=60")
+        assert versions_by_input(web_system.system.client.log(uid)).popitem()[1] == {"b"}
+        assert ask(web_system.url, "DELETE", path, headers={"If_Match": active}).status == 204
 
 
 def state_of(root: Path, uid: str) -> tuple[Deployed, list[Deployed]]:
@@ -296,22 +297,22 @@ def test_a_killed_deploy_leaves_the_old_or_the_new_version(
     record_property: Record,
 ) -> None:
     uid = make_uid()
-    with House() as house:
-        house.start_worker(bundles=[make_version(uid, "old")])
-        old, kills = state_of(house.root, uid)[0], 0
+    with TestSystem() as system:
+        system.start_worker(bundles=[make_version(uid, "old")])
+        old, kills = state_of(system.root, uid)[0], 0
         while True:
-            process = start_deploying(house.root, kills + 1, make_version(uid, "new"))
+            process = start_deploying(system.root, kills + 1, make_version(uid, "new"))
             process.communicate(timeout=120)
             if process.returncode == 0:
                 break
             kills += 1
             assert process.returncode == -signal.SIGKILL
-            assert state_of(house.root, uid)[0] == old
-            assert house.client.ask(uid, "tea")[-1].sender.endswith("_old")
+            assert state_of(system.root, uid)[0] == old
+            assert system.client.ask(uid, "tea")[-1].sender.endswith("_old")
 
-        assert state_of(house.root, uid)[0].version == 2
+        assert state_of(system.root, uid)[0].version == 2
         wait_for(
-            lambda: house.client.ask(uid, "tea")[-1].sender.endswith("_new"),
+            lambda: system.client.ask(uid, "tea")[-1].sender.endswith("_new"),
             "a swap that nobody told of is noticed",
         )
     assert kills > 4
@@ -338,14 +339,14 @@ def test_killed_deploys_leave_a_sound_catalog(tmp_path: Path) -> None:
     assert seen == sorted(seen) and seen[-1] > 10
 
 
-def die_after_commit(house: House, uid: str, bundle: Json, text: str) -> str:
+def die_after_commit(system: TestSystem, uid: str, bundle: Json, text: str) -> str:
     """Return the ID of an input that one version committed to its first store before its worker
     was killed.
     """
-    worker = house.start_stepping_worker(bundles=[bundle], die_on="committed")
-    ident = house.client.enter(uid, text)
+    worker = system.start_stepping_worker(bundles=[bundle], die_on="committed")
+    ident = system.client.enter(uid, text)
     worker.await_end()
-    assert not house.client.log(uid) and len(house.contents(uid)) == 1
+    assert not system.client.log(uid) and len(system.contents(uid)) == 1
     return ident
 
 
@@ -363,47 +364,51 @@ def test_an_input_committed_before_a_crash_ends_under_its_version(
         ),
         "no store": make_agent("other", "add_1"),
     }[change]
-    with House() as house:
-        ident = die_after_commit(house, uid, make_version(uid, "old"), "tea")
-        asyncio.run(deploy(house.root, make_bundle(uid, other)))
+    with TestSystem() as system:
+        ident = die_after_commit(system, uid, make_version(uid, "old"), "tea")
+        asyncio.run(deploy(system.root, make_bundle(uid, other)))
 
-        worker = house.start_worker()
-        house.client.await_done(uid, ident)
-        wait_for(lambda: house.contents(uid, "notes"), "its second step is done")
+        worker = system.start_worker()
+        system.client.await_done(uid, ident)
+        wait_for(lambda: system.contents(uid, "notes"), "its second step is done")
 
         assert worker.stop() == 0
-        log = [said for said in house.client.log(uid) if said.input == ident]
+        log = [said for said in system.client.log(uid) if said.input == ident]
         assert [said.sender for said in log] == ["User", "first_old", "second_old"]
-        assert (house.contents(uid), house.contents(uid, "notes")) == (["tea"], [log[1].text])
-        assert house.rows(uid, "SELECT count(*) FROM pending") == [(0,)]
-        assert not house.contents(uid, "other") and not house.dead_letters(uid)
+        assert (system.contents(uid), system.contents(uid, "notes")) == (["tea"], [log[1].text])
+        assert system.rows(uid, "SELECT count(*) FROM pending") == [(0,)]
+        assert not system.contents(uid, "other") and not system.dead_letters(uid)
 
 
 def test_a_webhook_committed_before_a_crash_is_answered_without_its_agent() -> None:
     uid = make_uid()
-    with House() as house:
-        worker = house.start_stepping_worker(bundles=[make_version(uid, "old")], die_on="committed")
+    with TestSystem() as system:
+        worker = system.start_stepping_worker(
+            bundles=[make_version(uid, "old")], die_on="committed"
+        )
         data = {"agent": "first_old_", "data": make_envelope("tea")}
-        ident = house.client.redis.xadd(input_of(uid), data).decode()
+        ident = system.client.redis.xadd(input_of(uid), data).decode()
         worker.await_end()
-        asyncio.run(deploy(house.root, make_bundle(uid, make_agent("plus", "add_1", hears="User"))))
+        asyncio.run(
+            deploy(system.root, make_bundle(uid, make_agent("plus", "add_1", senders="User")))
+        )
 
-        house.start_worker()
-        house.client.await_done(uid, ident)
-        wait_for(lambda: house.contents(uid, "notes"), "its second step is done")
+        system.start_worker()
+        system.client.await_done(uid, ident)
+        wait_for(lambda: system.contents(uid, "notes"), "its second step is done")
 
-        assert [said.sender for said in house.client.log(uid)] == ["first_old", "second_old"]
-        assert house.contents(uid) == ["tea"] and not house.dead_letters(uid)
+        assert [said.sender for said in system.client.log(uid)] == ["first_old", "second_old"]
+        assert system.contents(uid) == ["tea"] and not system.dead_letters(uid)
 
 
 def test_a_damaged_store_of_an_earlier_version_blocks_no_pipeline() -> None:
     uid = make_uid()
-    with House() as house:
-        house.start_worker(bundles=[make_version(uid, "old")]).stop()
-        house.store_file(uid, "gone").parent.mkdir(parents=True, exist_ok=True)
-        house.store_file(uid, "gone").write_bytes(b"no database" * 1000)
+    with TestSystem() as system:
+        system.start_worker(bundles=[make_version(uid, "old")]).stop()
+        system.store_file(uid, "gone").parent.mkdir(parents=True, exist_ok=True)
+        system.store_file(uid, "gone").write_bytes(b"no database" * 1000)
 
-        worker = house.start_worker()
+        worker = system.start_worker()
 
-        assert house.client.ask(uid, "tea")[1].sender == "first_old"
-        assert "former_store_left_out" in worker.said
+        assert system.client.ask(uid, "tea")[1].sender == "first_old"
+        assert "former_store_left_out" in worker.output

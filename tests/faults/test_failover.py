@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.conftest import Tell
+from tests.faults.conftest import RecordFigures
 from tests.support.bundles import make_bundle, make_uid
 from tests.support.host import Host
 from tests.support.http_load import HttpLoad
@@ -20,7 +20,7 @@ KILLS = [1, pytest.param(10, marks=[pytest.mark.slow, pytest.mark.timeout(600)])
 @pytest.mark.parametrize("kills", KILLS)
 @pytest.mark.parametrize("min_replicas", [0, 1])
 def test_a_killed_primary_is_replaced_and_nothing_applies_twice(
-    kills: int, min_replicas: int, tmp_path: Path, tell: Tell
+    kills: int, min_replicas: int, tmp_path: Path, record_figures: RecordFigures
 ) -> None:
     moments, uid = random.Random(27), make_uid()
     settings = {"BUS__MIN_REPLICAS": str(min_replicas), "WORKER__LEASE_S": "5"}
@@ -51,7 +51,7 @@ def test_a_killed_primary_is_replaced_and_nothing_applies_twice(
         assert not (lost and min_replicas)
         assert load.longest_refusal_s < 5 + LATE_S
         assert all(process.lives for process in host.processes)
-        tell(
+        record_figures(
             27,
             f"Sentinel failover, bus.min_replicas {min_replicas}",
             kills=kills,

@@ -12,18 +12,18 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.conftest import Tell
-from tests.faults.promises import assert_promises, await_nothing_left
+from tests.faults.conftest import RecordFigures
+from tests.faults.invariants import assert_invariants, await_no_remaining_work
 from tests.support.bundles import make_bundle, make_uid
 from tests.support.child import ChildProcess
 from tests.support.client import input_of
 from tests.support.disk import small_disk
-from tests.support.everything import Everything
-from tests.support.house import House
 from tests.support.http import Answer, ask
 from tests.support.locks import locked
-from tests.support.served import Served
+from tests.support.system import TestSystem
+from tests.support.up_process import UpProcess
 from tests.support.waiting import wait_for
+from tests.support.web_system import WebSystem
 
 TEXTS = [f"{number} {'x' * 400}" for number in range(600)]
 FULL_S = 2.0  # how long it stays full
@@ -51,37 +51,38 @@ def limited_files(folder: Path, worker: ChildProcess) -> Iterator[Room]:
 @pytest.mark.skipif(sys.platform != "linux", reason="prlimit and tmpfs are Linux's")
 @pytest.mark.parametrize("kind", [full_disk, limited_files])
 def test_a_pipeline_with_a_full_disk_pauses_and_resumes(
-    kind: Callable[[Path, ChildProcess], AbstractContextManager[Room]], tell: Tell
+    kind: Callable[[Path, ChildProcess], AbstractContextManager[Room]],
+    record_figures: RecordFigures,
 ) -> None:
     uid, other = make_uid(), make_uid()
-    with Served(worker=False, BUS__MAX_BACKLOG=str(len(TEXTS))) as served:
-        house, worker = served.house, served.house.start_worker()
-        with kind(house.store_file(uid).parent, worker) as (fill, free):
-            house.deploy(make_bundle(uid), make_bundle(other))
-            house.client.answer(uid, "/write before")
+    with WebSystem(worker=False, BUS__MAX_BACKLOG=str(len(TEXTS))) as web_system:
+        system, worker = web_system.system, web_system.system.start_worker()
+        with kind(system.store_file(uid).parent, worker) as (fill, free):
+            system.deploy(make_bundle(uid), make_bundle(other))
+            system.client.answer(uid, "/write before")
             fill()
-            house.client.enter_together(uid, [f"/write {text}" for text in TEXTS])
+            system.client.enter_together(uid, [f"/write {text}" for text in TEXTS])
             wait_for(
-                lambda: served.get(f"/ready?pipeline={uid}").status == 503,
+                lambda: web_system.get(f"/ready?pipeline={uid}").status == 503,
                 "it pauses, and says why",
             )
-            assert "guid" in house.client.answer(other, "/write not disturbed")
+            assert "guid" in system.client.answer(other, "/write not disturbed")
             time.sleep(FULL_S)
-            refused = await_refusal(served, uid)
+            refused = await_refusal(web_system, uid)
             reasons = [
                 one["paused"]
-                for one in served.get("/status").json["pipelines"]
+                for one in web_system.get("/status").json["pipelines"]
                 if one["pipeline_uid"] == uid
             ]
-            assert house.client.redis.xlen(input_of(uid)) >= len(TEXTS), (
+            assert system.client.redis.xlen(input_of(uid)) >= len(TEXTS), (
                 "something was acknowledged"
             )
             free()
-            took_s = await_nothing_left(house, uid)
-            more = [text for text in house.contents(uid) if text.startswith("extra")]
-            assert_promises(house, uid, ["before", *TEXTS, *more], url=served.url)
+            took_s = await_no_remaining_work(system, uid)
+            more = [text for text in system.contents(uid) if text.startswith("extra")]
+            assert_invariants(system, uid, ["before", *TEXTS, *more], url=web_system.url)
             wait_for(
-                lambda: served.get(f"/ready?pipeline={uid}").status == 200, "it is ready again"
+                lambda: web_system.get(f"/ready?pipeline={uid}").status == 200, "it is ready again"
             )
             assert worker.stop() == 0
 
@@ -89,7 +90,7 @@ def test_a_pipeline_with_a_full_disk_pauses_and_resumes(
             refused.problem[0],
             refused.headers["retry-after"],
         ) == (503, "1")
-        tell(
+        record_figures(
             16,
             f"no room under a store: {kind.__name__.replace('_', ' ')}",
             messages=len(TEXTS),
@@ -98,12 +99,12 @@ def test_a_pipeline_with_a_full_disk_pauses_and_resumes(
         )
 
 
-def await_refusal(served: Served, uid: str) -> Answer:
+def await_refusal(web_system: WebSystem, uid: str) -> Answer:
     """Return the answer to a POST after the server began to refuse; the first POST may still be
     accepted.
     """
     return wait_for(
-        lambda: None if (answer := served.say(uid, "/write extra")).status == 202 else answer,
+        lambda: None if (answer := web_system.say(uid, "/write extra")).status == 202 else answer,
         "it is refused",
     )
 
@@ -121,9 +122,11 @@ def post(url: str, uid: str, text: str, wait: str = "") -> int:
     return 0
 
 
-def test_a_server_with_a_full_disk_recovers_when_space_is_free(tell: Tell) -> None:
-    with House() as house, small_disk(house.folder / "up", 8) as disk:
-        up = Everything(house)
+def test_a_server_with_a_full_disk_recovers_when_space_is_free(
+    record_figures: RecordFigures,
+) -> None:
+    with TestSystem() as system, small_disk(system.folder / "up", 8) as disk:
+        up = UpProcess(system)
         assert post(up.url, up.uid, "before", "?wait=60") == 200
         disk.fill()
         texts = [f"{number} {'y' * 2000}" for number in range(20)]
@@ -139,9 +142,11 @@ def test_a_server_with_a_full_disk_recovers_when_space_is_free(tell: Tell) -> No
         assert (ready.status, ready.json["ready"]) == (503, False)
         assert set(answers.values()) <= {202, 503} and 503 in answers.values()
         assert {post(up.url, up.uid, text) for text in texts} == {202}
-        with up.client() as house.client:
-            assert_promises(house, up.uid, ["before", "after", *texts], url=up.url, ordered=False)
-        tell(
+        with up.client() as system.client:
+            assert_invariants(
+                system, up.uid, ["before", "after", *texts], url=up.url, ordered=False
+            )
+        record_figures(
             16,
             "no room under the append-only file",
             refused=list(answers.values()).count(503),
@@ -151,32 +156,32 @@ def test_a_server_with_a_full_disk_recovers_when_space_is_free(tell: Tell) -> No
 
 
 def test_a_server_at_its_memory_limit_refuses_and_recovers(
-    tell: Tell,
+    record_figures: RecordFigures,
 ) -> None:
-    with Served(worker=False) as served:
-        house, uid = served.house, make_uid()
-        worker = house.start_worker(bundles=[make_bundle(uid)])
-        house.client.answer(uid, "/write before")
-        with locked(house.store_file(uid)):
-            house.client.enter_together(uid, [f"/write {text}" for text in TEXTS])
-            house.client.redis.config_set("maxmemory", 1_000_000)
-        wait_for(lambda: "OOM" in worker.said, "the worker tells the reason")
+    with WebSystem(worker=False) as web_system:
+        system, uid = web_system.system, make_uid()
+        worker = system.start_worker(bundles=[make_bundle(uid)])
+        system.client.answer(uid, "/write before")
+        with locked(system.store_file(uid)):
+            system.client.enter_together(uid, [f"/write {text}" for text in TEXTS])
+            system.client.redis.config_set("maxmemory", 1_000_000)
+        wait_for(lambda: "OOM" in worker.output, "the worker tells the reason")
         answer, ready = (
-            served.webhook(uid, "memory_write_", "meanwhile", webhook_id="1"),
-            served.get("/ready"),
+            web_system.webhook(uid, "memory_write_", "meanwhile", webhook_id="1"),
+            web_system.get("/ready"),
         )
         time.sleep(FULL_S)
-        entries, tries = house.client.redis.xlen(input_of(uid)), worker.said.count("OOM")
-        house.client.redis.config_set("maxmemory", 0)
-        wait_for(lambda: served.get("/ready").status == 200, "it is ready again")
+        entries, tries = system.client.redis.xlen(input_of(uid)), worker.output.count("OOM")
+        system.client.redis.config_set("maxmemory", 0)
+        wait_for(lambda: web_system.get("/ready").status == 200, "it is ready again")
 
         assert (answer.problem[0], answer.headers["retry-after"], ready.status) == (503, "1", 503)
         assert "OOM" in answer.problem[1] and "OOM" in ready.json["checks"]["bus"]
         assert entries == len(TEXTS), "something was acknowledged"
         assert tries < 20, "it tries again in a hot loop"
-        assert served.webhook(uid, "memory_write_", "meanwhile", webhook_id="1").status == 202
-        took_s = assert_promises(house, uid, ["before", *TEXTS, "meanwhile"], url=served.url)
-        tell(
+        assert web_system.webhook(uid, "memory_write_", "meanwhile", webhook_id="1").status == 202
+        took_s = assert_invariants(system, uid, ["before", *TEXTS, "meanwhile"], url=web_system.url)
+        record_figures(
             16,
             "the server at its memory limit",
             messages=len(TEXTS),

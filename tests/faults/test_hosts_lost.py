@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.conftest import Tell
+from tests.faults.conftest import RecordFigures
 from tests.support.bundles import make_bundle, make_uid
 from tests.support.host import Host
 from tests.support.http_load import HttpLoad
@@ -80,7 +80,7 @@ def assert_once(host: Host, uid: str, accepted: list[str]) -> None:
 
 @pytest.mark.parametrize("times", LOST)
 def test_a_lost_host_is_replaced_with_all_its_records(
-    times: int, tmp_path: Path, tell: Tell
+    times: int, tmp_path: Path, record_figures: RecordFigures
 ) -> None:
     uid, moments, took = make_uid(), random.Random(29), list[float]()
     with open_hosts(tmp_path) as hosts:
@@ -101,13 +101,15 @@ def test_a_lost_host_is_replaced_with_all_its_records(
                 hosts.front.await_count(uid, known)
                 took.append(time.monotonic() - began)
         assert_once(hosts.front, uid, load.accepted)
-        tell(29, "host lost", times=times, messages=len(load.accepted), whole_after_s=max(took))
+        record_figures(
+            29, "host lost", times=times, messages=len(load.accepted), whole_after_s=max(took)
+        )
         assert max(took) < LEASE_S + 5 + LATE_S  # the figure is in docs/faults.md
 
 
 @pytest.mark.parametrize("times", PAUSED)
 def test_a_paused_host_changes_nothing_after_it_was_replaced(
-    times: int, tmp_path: Path, tell: Tell
+    times: int, tmp_path: Path, record_figures: RecordFigures
 ) -> None:
     uid, moments = make_uid(), random.Random(30)
     with open_hosts(tmp_path) as hosts:
@@ -123,4 +125,4 @@ def test_a_paused_host_changes_nothing_after_it_was_replaced(
                 load.await_accepted(20)
         assert_once(hosts.front, uid, load.accepted)
         assert all(process.lives for host in workers for process in host.processes)
-        tell(30, "owner on another host paused", times=times, messages=len(load.accepted))
+        record_figures(30, "owner on another host paused", times=times, messages=len(load.accepted))

@@ -12,11 +12,11 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.faults.conftest import Tell
+from tests.faults.conftest import RecordFigures
 from tests.support.abuse import Bystander, Footprint
 from tests.support.http import Answer, read_answer
-from tests.support.served import Served
 from tests.support.waiting import LATE_S, PATIENCE_S
+from tests.support.web_system import WebSystem
 
 MOST_MB, MOST_S, OTHERS_MOST_S = 20, 1.0, 0.25  # the goals
 PATHS = [
@@ -28,16 +28,16 @@ MB = 1 << 20
 
 
 @pytest.fixture(scope="module")
-def served() -> Iterator[Served]:
+def web_system() -> Iterator[WebSystem]:
     """One server for all tests."""
-    with Served() as served:
-        served.get("/metrics")  # loads the modules that it needs
-        yield served
+    with WebSystem() as web_system:
+        web_system.get("/metrics")  # loads the modules that it needs
+        yield web_system
 
 
 @pytest.fixture(scope="module")
-def uid(served: Served) -> str:
-    return served.deploy()
+def uid(web_system: WebSystem) -> str:
+    return web_system.deploy()
 
 
 def whole(body: bytes, *headers: str) -> bytes:
@@ -80,17 +80,17 @@ BODIES: dict[str, Callable[[], bytes]] = {
 @pytest.mark.parametrize("path", PATHS, ids=["webhook", "messages", "bundle"])
 @pytest.mark.parametrize("name", BODIES)
 def test_an_oversized_body_is_refused_at_once(
-    served: Served, uid: str, name: str, path: str, tell: Tell
+    web_system: WebSystem, uid: str, name: str, path: str, record_figures: RecordFigures
 ) -> None:
     request = (
         f"POST {path.format(uid=uid)} HTTP/1.1\r\nHost: localhost\r\n".encode() + BODIES[name]()
     )
-    footprint = Footprint(served.web.pid)
+    footprint = Footprint(web_system.web.pid)
 
-    with Bystander(served.url, "/ready") as others:
-        answer, took_s = send(served.url, request)
+    with Bystander(web_system.url, "/ready") as others:
+        answer, took_s = send(web_system.url, request)
 
-    tell(
+    record_figures(
         8,
         f"{name}, {path.split('/')[1]}",
         answer=answer.status,
@@ -105,22 +105,24 @@ def test_an_oversized_body_is_refused_at_once(
     assert others.slowest_s < OTHERS_MOST_S + LATE_S and not others.failures
 
 
-def test_many_concurrent_bodies_take_only_their_size(served: Served, uid: str, tell: Tell) -> None:
+def test_many_concurrent_bodies_take_only_their_size(
+    web_system: WebSystem, uid: str, record_figures: RecordFigures
+) -> None:
     request = (
         f"POST /webhooks/{uid}/memory_write_ HTTP/1.1\r\nHost: localhost\r\n".encode()
         + whole(keys(99_000))
     )
-    footprint = Footprint(served.web.pid)
-    connections = [connect(served.url) for _ in range(20)]
+    footprint = Footprint(web_system.web.pid)
+    connections = [connect(web_system.url) for _ in range(20)]
 
-    with Bystander(served.url, "/ready") as others:
+    with Bystander(web_system.url, "/ready") as others:
         for connection in connections:
             connection.sendall(request)
         statuses = {read_answer(connection)[0].status for connection in connections}
     for connection in connections:
         connection.close()
 
-    tell(
+    record_figures(
         8,
         "20 bodies with as many keys as a megabyte holds",
         mb=footprint.grown_mb,
@@ -131,12 +133,14 @@ def test_many_concurrent_bodies_take_only_their_size(served: Served, uid: str, t
     assert not others.failures
 
 
-def test_refused_bodies_leave_nothing_and_valid_ones_are_accepted(served: Served, uid: str) -> None:
-    answer = served.webhook(uid, "memory_write_", "tea", query="?wait=60")
+def test_refused_bodies_leave_nothing_and_valid_ones_are_accepted(
+    web_system: WebSystem, uid: str
+) -> None:
+    answer = web_system.webhook(uid, "memory_write_", "tea", query="?wait=60")
 
     assert "guid" in answer.texts[0]
-    assert served.house.contents(uid) == ["tea"]
-    assert served.house.dead_letters(uid) == []
+    assert web_system.system.contents(uid) == ["tea"]
+    assert web_system.system.dead_letters(uid) == []
 
 
 def connect(url: str) -> socket.socket:

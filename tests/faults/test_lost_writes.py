@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.conftest import Tell
+from tests.faults.conftest import RecordFigures
 from tests.support.bundles import make_bundle, make_uid
 from tests.support.child import CHECKOUT, ChildProcess
-from tests.support.house import House
 from tests.support.power import Power
+from tests.support.system import TestSystem
 
 WRITER = """
 import os, signal, sys
@@ -30,18 +30,18 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
-def said(house: House, uid: str) -> list[str]:
+def said(system: TestSystem, uid: str) -> list[str]:
     """Return the texts whose results were sent."""
     return [
         one.text.removeprefix("/write ")
-        for one in house.client.log(uid)
+        for one in system.client.log(uid)
         if one.text.startswith("/write ")
     ]
 
 
-def start_worker(house: House, power: Power, die_at: int = 0) -> ChildProcess:
+def start_worker(system: TestSystem, power: Power, die_at: int = 0) -> ChildProcess:
     """Start a worker whose writes are recorded."""
-    return house.start_worker(ready=False, environment=power.environment(die_at))
+    return system.start_worker(ready=False, environment=power.environment(die_at))
 
 
 def test_the_power_cut_library_loses_only_unsynced_writes(tmp_path: Path) -> None:
@@ -63,32 +63,34 @@ def test_the_power_cut_library_loses_only_unsynced_writes(tmp_path: Path) -> Non
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("cuts", [8, pytest.param(60, marks=pytest.mark.slow)])
-def test_acknowledged_effects_survive_power_cuts_before_a_sync(cuts: int, tell: Tell) -> None:
+def test_acknowledged_effects_survive_power_cuts_before_a_sync(
+    cuts: int, record_figures: RecordFigures
+) -> None:
     uid, entered, undone = make_uid(), 0, 0
-    with House() as house:
-        power = Power(house.folder / "power", house.root)
-        house.start_worker(bundles=[make_bundle(uid)]).stop()
+    with TestSystem() as system:
+        power = Power(system.folder / "power", system.root)
+        system.start_worker(bundles=[make_bundle(uid)]).stop()
         for cut in range(cuts):
-            worker = start_worker(house, power, die_at=1 + cut % 12)
+            worker = start_worker(system, power, die_at=1 + cut % 12)
             for _ in range(40):
-                house.client.enter_together(
+                system.client.enter_together(
                     uid, [f"/write {number}" for number in range(entered, entered + 5)]
                 )
                 entered += 5
                 time.sleep(0.005)
-            if worker.lives_until(lambda: not house.client.redis.xlen(f"pipeline:{{{uid}}}:in")):
+            if worker.lives_until(lambda: not system.client.redis.xlen(f"pipeline:{{{uid}}}:in")):
                 worker.kill()
-            left = {text for _, text in waiting(house, uid)}
+            left = {text for _, text in waiting(system, uid)}
             undone += power.cut()
-            kept = house.contents(uid)
+            kept = system.contents(uid)
             assert [
                 text for text in map(str, range(entered)) if text not in left and text not in kept
             ] == []
 
-        house.start_worker()
-        house.client.await_quiet(uid, 30)
+        system.start_worker()
+        system.client.await_quiet(uid, 30)
 
-        tell(
+        record_figures(
             19,
             "unsynced writes dropped",
             power_cuts=cuts,
@@ -96,20 +98,20 @@ def test_acknowledged_effects_survive_power_cuts_before_a_sync(cuts: int, tell: 
             messages=entered,
             missing=0,
         )
-        assert house.contents(uid) == [str(number) for number in range(entered)]
-        assert len(said(house, uid)) >= min(
+        assert system.contents(uid) == [str(number) for number in range(entered)]
+        assert len(said(system, uid)) >= min(
             entered, 3000
         )  # a log keeps 10,000 messages, here three per write
-        assert (house.dead_letters(uid), house.rows(uid, "PRAGMA integrity_check")) == (
+        assert (system.dead_letters(uid), system.rows(uid, "PRAGMA integrity_check")) == (
             [],
             [("ok",)],
         )
         assert undone > 0
 
 
-def waiting(house: House, uid: str) -> list[tuple[str, str]]:
+def waiting(system: TestSystem, uid: str) -> list[tuple[str, str]]:
     """Return (ID, text) of the unacknowledged entries."""
-    entries = house.client.redis.xrange(f"pipeline:{{{uid}}}:in")
+    entries = system.client.redis.xrange(f"pipeline:{{{uid}}}:in")
     return [
         (ident.decode(), fields[b"data"].decode().partition("/write ")[2].partition('"')[0])
         for ident, fields in entries
@@ -118,15 +120,15 @@ def waiting(house: House, uid: str) -> list[tuple[str, str]]:
 
 def test_an_acknowledged_dead_letter_survives_a_power_cut() -> None:
     uid = make_uid()
-    with House() as house:
-        power = Power(house.folder / "power", house.root)
-        house.start_worker(bundles=[make_bundle(uid)]).stop()
-        worker = start_worker(house, power)
+    with TestSystem() as system:
+        power = Power(system.folder / "power", system.root)
+        system.start_worker(bundles=[make_bundle(uid)]).stop()
+        worker = start_worker(system, power)
         worker.await_ready()
 
-        idents = [house.client.enter_raw(uid, b"broken") for _ in range(20)]
-        house.client.await_quiet(uid)
+        idents = [system.client.enter_raw(uid, b"broken") for _ in range(20)]
+        system.client.await_quiet(uid)
         worker.kill()
         power.cut()
 
-        assert [letter.id for letter in house.dead_letters(uid)] == idents
+        assert [letter.id for letter in system.dead_letters(uid)] == idents

@@ -12,12 +12,12 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.faults.conftest import Tell
+from tests.faults.conftest import RecordFigures
 from tests.support.abuse import Bystander, Footprint
 from tests.support.bundles import STORE, make_agent, make_memory, make_relay
 from tests.support.client import input_of
-from tests.support.served import Served
 from tests.support.waiting import PATIENCE_S, wait_for
+from tests.support.web_system import WebSystem
 
 SLOW = "a.{200}c|^(.*)$"  # takes milliseconds for a new sequence of a and b
 LENGTH = 600  # characters
@@ -26,19 +26,21 @@ OVER = 1.5  # several processes may post while a cached length is valid
 
 
 @pytest.fixture
-def served() -> Iterator[Served]:
+def web_system() -> Iterator[WebSystem]:
     """Start a server whose pipelines have a limited backlog."""
-    with Served(BUS__MAX_BACKLOG=str(BACKLOG)) as served:
-        yield served
+    with WebSystem(BUS__MAX_BACKLOG=str(BACKLOG)) as web_system:
+        yield web_system
 
 
-def deploy(served: Served) -> str:
+def deploy(web_system: WebSystem) -> str:
     """Deploy a pipeline that is slow for each message."""
-    return served.deploy(make_relay("slow", SLOW), make_memory("write", hears="dispatch_slow"))
+    return web_system.deploy(
+        make_relay("slow", SLOW), make_memory("write", senders="dispatch_slow")
+    )
 
 
 def flood(
-    served: Served, uid: str, seconds: float
+    web_system: WebSystem, uid: str, seconds: float
 ) -> tuple[Counter[int], list[str], set[str | None]]:
     """Post as fast as the server answers; return (answers by status, accepted texts, Retry-After
     of the others).
@@ -52,7 +54,7 @@ def flood(
 
     def post(poster: int) -> None:
         connection, chooser, number = (
-            HTTPConnection(urlsplit(served.url).netloc, timeout=PATIENCE_S),
+            HTTPConnection(urlsplit(web_system.url).netloc, timeout=PATIENCE_S),
             random.Random(),
             0,
         )
@@ -81,21 +83,25 @@ def flood(
     "seconds", [6, pytest.param(60, marks=[pytest.mark.slow, pytest.mark.timeout(180)])]
 )
 def test_the_backlog_is_bounded_and_the_rest_gets_503(
-    served: Served, seconds: float, tell: Tell
+    web_system: WebSystem, seconds: float, record_figures: RecordFigures
 ) -> None:
-    uid, house = deploy(served), served.house
-    flood(served, uid, 1)  # warms everything up and fills the backlog
-    pids = {"web": served.web.pid, "worker": house.workers[-1].pid, "server": house.server.pid}
+    uid, system = deploy(web_system), web_system.system
+    flood(web_system, uid, 1)  # warms everything up and fills the backlog
+    pids = {
+        "web": web_system.web.pid,
+        "worker": system.workers[-1].pid,
+        "server": system.server.pid,
+    }
     footprints = {name: Footprint(pid) for name, pid in pids.items() if pid is not None}
-    kept = len(house.contents(uid))
+    kept = len(system.contents(uid))
 
-    with Bystander(served.url, "/ready") as others, Longest(served, uid) as longest:
-        counts, taken, retries = flood(served, uid, seconds)
+    with Bystander(web_system.url, "/ready") as others, Longest(web_system, uid) as longest:
+        counts, taken, retries = flood(web_system, uid, seconds)
 
     grown = {f"{name}_mb": footprint.grown_mb for name, footprint in footprints.items()}
     began = time.monotonic()
-    house.client.await_quiet(uid, 30)
-    tell(
+    system.client.await_quiet(uid, 30)
+    record_figures(
         20,
         f"a slow block for {seconds:g} s",
         taken=counts[202],
@@ -109,18 +115,18 @@ def test_the_backlog_is_bounded_and_the_rest_gets_503(
     assert longest.entries < BACKLOG * OVER
     assert sum(grown.values()) < MOST_MB
     assert not others.failures
-    contents = Counter(house.contents(uid))
+    contents = Counter(system.contents(uid))
     assert not Counter(taken) - contents and max(contents.values()) == 1 and kept < len(contents)
-    assert house.dead_letters(uid) == [] and house.client.unacknowledged(uid) == 0
-    assert "guid" in served.say(uid, "and on", query="?wait=60").texts[0]
+    assert system.dead_letters(uid) == [] and system.client.unacknowledged(uid) == 0
+    assert "guid" in web_system.say(uid, "and on", query="?wait=60").texts[0]
 
 
 class Longest:
     """Measures the longest length of an input. Use it as a context."""
 
-    def __init__(self, served: Served, uid: str) -> None:
+    def __init__(self, web_system: WebSystem, uid: str) -> None:
         self._redis, self._key, self._ended = (
-            served.house.client.redis,
+            web_system.system.client.redis,
             input_of(uid),
             threading.Event(),
         )
@@ -154,25 +160,27 @@ def test_every_http_ingress_sheds_with_retry_after(path: str) -> None:
         "wf_webhook_token": "env:HOOK",
     }
     writer = make_agent("memory_write", "memory_write", {"memory_id": STORE})
-    with Served(worker=False, secrets={"HOOK": "tea-with-milk"}, BUS__MAX_BACKLOG="20") as served:
-        uid = served.deploy_unserved(hook, writer)
-        served.house.client.enter_together(uid, ["x"] * 20)
-        served.say(uid, "it learns with the first one")
+    with WebSystem(
+        worker=False, secrets={"HOOK": "tea-with-milk"}, BUS__MAX_BACKLOG="20"
+    ) as web_system:
+        uid = web_system.deploy_unserved(hook, writer)
+        web_system.system.client.enter_together(uid, ["x"] * 20)
+        web_system.say(uid, "it learns with the first one")
 
-        answer = served.post(path.format(uid=uid), "tea")
+        answer = web_system.post(path.format(uid=uid), "tea")
 
         assert (answer.problem[0], answer.headers["retry-after"]) == (503, "1")
         assert "bus.max_backlog allows 20" in answer.problem[1]
-        served.house.client.redis.delete(input_of(uid))
-        wait_for(lambda: served.say(uid, "tea").status == 202, "there is room again")
+        web_system.system.client.redis.delete(input_of(uid))
+        wait_for(lambda: web_system.say(uid, "tea").status == 202, "there is room again")
 
 
 def test_other_redis_clients_are_not_limited() -> None:
-    with Served(BUS__MAX_BACKLOG="20") as served:
-        uid = served.deploy()
+    with WebSystem(BUS__MAX_BACKLOG="20") as web_system:
+        uid = web_system.deploy()
         for number in range(100):
-            served.house.client.publish(
+            web_system.system.client.publish(
                 uid, b'{"from": "User", "args": [{"text": "/write %d"}]}' % number
             )
 
-        wait_for(lambda: len(served.house.contents(uid)) == 100, "all were heard")
+        wait_for(lambda: len(web_system.system.contents(uid)) == 100, "all were heard")

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 import pytest
 
 from memrelay.blocks.patterns import Pattern, PatternSet
-from tests.faults.conftest import Tell
+from tests.faults.conftest import RecordFigures
 from tests.support.bundles import Json, make_agent, make_bundle, make_memory, make_relay, make_uid
 from tests.support.probe import Probe
-from tests.support.served import Served
 from tests.support.waiting import LATE_S
+from tests.support.web_system import WebSystem
 
 MB = 1 << 20
 NESTED = [
@@ -37,14 +37,16 @@ REFUSED = {
 
 
 @pytest.fixture(scope="module")
-def served() -> Iterator[Served]:
+def web_system() -> Iterator[WebSystem]:
     """One server for all tests."""
-    with Served() as served:
-        yield served
+    with WebSystem() as web_system:
+        yield web_system
 
 
 @pytest.mark.parametrize("source", NESTED)
-def test_nested_quantifiers_on_10_mb_take_linear_time(source: str, tell: Tell) -> None:
+def test_nested_quantifiers_on_10_mb_take_linear_time(
+    source: str, record_figures: RecordFigures
+) -> None:
     pattern, took_s = Pattern(source), []
     for size in (MB, 10 * MB):
         began = time.perf_counter()
@@ -52,35 +54,37 @@ def test_nested_quantifiers_on_10_mb_take_linear_time(source: str, tell: Tell) -
         PatternSet([pattern, Pattern("zzz")]).matching("a" * size + "\t")
         took_s.append(time.perf_counter() - began)
 
-    tell(10, f"{source} on 10 MB", s=took_s[1])
+    record_figures(10, f"{source} on 10 MB", s=took_s[1])
     assert took_s[1] < max(
         40 * took_s[0], LATE_S
     )  # ten times is linear; four times that is a busy machine
 
 
-def test_the_largest_pattern_is_bounded_on_the_longest_message(tell: Tell) -> None:
+def test_the_largest_pattern_is_bounded_on_the_longest_message(
+    record_figures: RecordFigures,
+) -> None:
     pattern = Pattern("a.{600}c")
     text = "".join("ab"[(at * at + at // 7) % 2] for at in range(MB))
 
     began = time.perf_counter()
     pattern.capture(text, 0)
 
-    tell(10, "a.{600}c on 1 MiB", s=time.perf_counter() - began)
+    record_figures(10, "a.{600}c on 1 MiB", s=time.perf_counter() - began)
     assert time.perf_counter() - began < 30
 
 
 @pytest.mark.parametrize("name", REFUSED)
 @pytest.mark.parametrize("block", ["regex_match", "regex_filter"])
 def test_a_hostile_pattern_is_refused_at_deploy_with_a_pointer(
-    served: Served, name: str, block: str
+    web_system: WebSystem, name: str, block: str
 ) -> None:
     source, rule = REFUSED[name]
     agents: list[Json] = [
-        make_memory("write", hears="picks"),
+        make_memory("write", senders="picks"),
         make_agent("picks", block, {"pattern": source}),
     ]
 
-    answer = served.post("/v1/pipelines", make_bundle(make_uid(), *agents))
+    answer = web_system.post("/v1/pipelines", make_bundle(make_uid(), *agents))
 
     assert answer.problem[0] == 422
     (fault,) = answer.json["faults"]
@@ -88,16 +92,18 @@ def test_a_hostile_pattern_is_refused_at_deploy_with_a_pointer(
     assert rule in fault["rule"]
 
 
-def test_nested_quantifiers_in_a_bundle_delay_no_other_pipeline(served: Served, tell: Tell) -> None:
+def test_nested_quantifiers_in_a_bundle_delay_no_other_pipeline(
+    web_system: WebSystem, record_figures: RecordFigures
+) -> None:
     uid, probe = (
-        served.deploy(*[make_relay(f"r{at}", source) for at, source in enumerate(NESTED)]),
-        Probe(served.house),
+        web_system.deploy(*[make_relay(f"r{at}", source) for at, source in enumerate(NESTED)]),
+        Probe(web_system.system),
     )
 
-    ident = served.house.client.enter(uid, "a" * 1_000_000 + "\t")
+    ident = web_system.system.client.enter(uid, "a" * 1_000_000 + "\t")
     slowest_s = probe.slowest_s(
-        lambda: not served.house.client.redis.xlen(f"pipeline:{{{uid}}}:in")
+        lambda: not web_system.system.client.redis.xlen(f"pipeline:{{{uid}}}:in")
     )
 
-    tell(10, "eight nested quantifiers on a message of 1 MB", others_s=slowest_s)
+    record_figures(10, "eight nested quantifiers on a message of 1 MB", others_s=slowest_s)
     assert ident and slowest_s < 5 + LATE_S

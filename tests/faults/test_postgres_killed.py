@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.conftest import Tell
+from tests.faults.conftest import RecordFigures
 from tests.support.bundles import make_bundle, make_uid
 from tests.support.host import Host
 from tests.support.http_load import HttpLoad
@@ -55,7 +55,7 @@ def kill_worker(server: Postgres, relay: TcpRelay, host: Host) -> None:
 )
 @pytest.mark.parametrize("times", TIMES)
 def test_messages_survive_the_loss_of_postgresql(
-    fault: Fault, times: int, tmp_path: Path, tell: Tell
+    fault: Fault, times: int, tmp_path: Path, record_figures: RecordFigures
 ) -> None:
     uid = make_uid()
     with ExitStack() as stack:
@@ -74,7 +74,7 @@ def test_messages_survive_the_loss_of_postgresql(
         assert set(Counter(host.contents(uid)).values()) == {1}
         wait_for(lambda: host.may_deploy(make_bundle(make_uid())), "bundles can be deployed")
         assert all(process.lives for process in host.processes)
-        tell(
+        record_figures(
             28,
             f"PostgreSQL and journals: {fault.__name__}",
             times=times,

@@ -5,10 +5,10 @@ Each row that a case selects ends with the number of its changes in the feed.
 
 import pytest
 
-from tests.faults.conftest import Tell
+from tests.faults.conftest import RecordFigures
 from tests.faults.killed_calls import FAULT, Case, effects, kill_at_each_step
 from tests.support.bundles import make_uid
-from tests.support.house import House
+from tests.support.system import TestSystem
 
 CHANGES = "(SELECT count(*) FROM changes AS c WHERE c.subject = r.guid AND c.type = 'record.{}')"
 RECIPES = "SELECT key, {} FROM records AS r WHERE kind = 'recipe.definition' ORDER BY key"
@@ -66,11 +66,15 @@ CASES = [
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case.operation for case in CASES])
-def test_a_change_that_is_killed_at_every_step_applies_once(case: Case, tell: Tell) -> None:
+def test_a_change_that_is_killed_at_every_step_applies_once(
+    case: Case, record_figures: RecordFigures
+) -> None:
     uid = make_uid()
-    with House() as house:
-        rounds = kill_at_each_step(house, uid, case)
+    with TestSystem() as system:
+        rounds = kill_at_each_step(system, uid, case)
 
-        assert rounds > 4, house.steps
-        assert effects(house, uid, case) == case.expect(rounds)
-        tell(1, f"{FAULT} at every step of {case.operation}", steps=rounds - 1, effects=rounds)
+        assert rounds > 4, system.steps
+        assert effects(system, uid, case) == case.expect(rounds)
+        record_figures(
+            1, f"{FAULT} at every step of {case.operation}", steps=rounds - 1, effects=rounds
+        )

@@ -10,7 +10,7 @@ from memrelay.bus.keys import reply_channel
 from tests.support.blocks import make_waiting
 from tests.support.bundles import STORE, make_agent, make_bundle, make_relay, make_uid
 from tests.support.client import input_of, make_envelope
-from tests.support.house import House
+from tests.support.system import TestSystem
 from tests.support.waiting import PATIENCE_S, wait_for
 
 TEN = 10
@@ -20,10 +20,10 @@ SOON = {"first_pause_s": 0.2, "longest_pause_s": 0.5}
 class Receipts:
     """Requests a report for each message and collects them. Use it as a context."""
 
-    def __init__(self, house: House, uid: str) -> None:
-        self._house, self._uid, self._channel = house, uid, reply_channel(uid, "receipts")
+    def __init__(self, system: TestSystem, uid: str) -> None:
+        self._system, self._uid, self._channel = system, uid, reply_channel(uid, "receipts")
         self._heard: list[Any] = []
-        self._subscribed = house.client.redis.pubsub()
+        self._subscribed = system.client.redis.pubsub()
 
     def __enter__(self) -> "Receipts":
         self._subscribed.subscribe(self._channel)
@@ -41,7 +41,7 @@ class Receipts:
             "id": "order-1",
             "reply": self._channel,
         }
-        with self._house.client.redis.pipeline(transaction=True) as pipe:
+        with self._system.client.redis.pipeline(transaction=True) as pipe:
             for _ in range(times):
                 pipe.xadd(input_of(self._uid), fields)
             pipe.execute()
@@ -76,60 +76,60 @@ def test_ten_copies_of_a_message_have_one_effect_and_equal_answers(
     apart: bool,
 ) -> None:
     uid = make_uid()
-    with House() as house, Receipts(house, uid) as receipts:
-        house.start_worker(bundles=[make_bundle(uid)])
+    with TestSystem() as system, Receipts(system, uid) as receipts:
+        system.start_worker(bundles=[make_bundle(uid)])
         for times in [1] * TEN if apart else [TEN]:
             receipts.send("/write tea", times)
-            house.client.await_quiet(uid)
+            system.client.await_quiet(uid)
 
         assert_ten_alike(receipts.results())
-        assert house.contents(uid) == ["tea"]
-        assert len({said.mid for said in house.client.log(uid)}) == 3
+        assert system.contents(uid) == ["tea"]
+        assert len({said.mid for said in system.client.log(uid)}) == 3
 
 
 def test_a_pipeline_without_memory_recognizes_a_duplicate() -> None:
     uid, echo = make_uid(), make_relay("echo", "^(.*)$")
-    with House() as house, Receipts(house, uid) as receipts:
-        house.start_worker(bundles=[make_bundle(uid, echo)])
+    with TestSystem() as system, Receipts(system, uid) as receipts:
+        system.start_worker(bundles=[make_bundle(uid, echo)])
         for _ in range(TEN):
             receipts.send("tea", 1)
-            house.client.await_quiet(uid)
+            system.client.await_quiet(uid)
 
         assert_ten_alike(receipts.results())
-        assert len({said.mid for said in house.client.log(uid)}) == 2
+        assert len({said.mid for said in system.client.log(uid)}) == 2
 
 
 def test_ten_copies_that_wait_for_a_retry_have_one_effect(tmp_path: Path) -> None:
     uid, waiting = (
         make_uid(),
-        make_agent("keeper", "test_waits", {"memory_id": STORE}, hears="User"),
+        make_agent("keeper", "test_waits", {"memory_id": STORE}, senders="User"),
     )
-    with House() as house, Receipts(house, uid) as receipts:
-        house.start_worker(bundles=[make_bundle(uid, waiting)], limits=SOON)
+    with TestSystem() as system, Receipts(system, uid) as receipts:
+        system.start_worker(bundles=[make_bundle(uid, waiting)], limits=SOON)
         receipts.send(make_waiting("tea", tmp_path / "gate", tries=15))
 
         assert_ten_alike(receipts.results())
-        assert len(house.contents(uid)) == 1
+        assert len(system.contents(uid)) == 1
 
 
 def test_an_entry_delivered_ten_times_has_one_effect() -> None:
     uid, killed_at = make_uid(), {"die_on": "before sending"}
-    with House() as house, Receipts(house, uid) as receipts:
-        worker = house.start_stepping_worker(bundles=[make_bundle(uid)], **killed_at)
+    with TestSystem() as system, Receipts(system, uid) as receipts:
+        worker = system.start_stepping_worker(bundles=[make_bundle(uid)], **killed_at)
         receipts.send("/write tea", 1)
         for _ in range(TEN - 1):
             worker.await_end()
-            worker = house.start_stepping_worker(ready=False, **killed_at)
+            worker = system.start_stepping_worker(ready=False, **killed_at)
         worker.await_end()
         assert receipts.heard == 0
-        house.start_worker()
-        house.client.await_quiet(uid)
+        system.start_worker()
+        system.client.await_quiet(uid)
 
-        assert house.contents(uid) == ["tea"]
-        assert [said.sender for said in house.client.log(uid)] == [
+        assert system.contents(uid) == ["tea"]
+        assert [said.sender for said in system.client.log(uid)] == [
             "User",
             "dispatch_write",
             "memory_write",
         ]
-        assert not house.dead_letters(uid)
+        assert not system.dead_letters(uid)
         assert receipts.heard == 1

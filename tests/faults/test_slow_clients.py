@@ -10,12 +10,12 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.faults.conftest import Tell
+from tests.faults.conftest import RecordFigures
 from tests.support.abuse import Bystander
 from tests.support.http import ask, read_answer
 from tests.support.listener import Listener
-from tests.support.served import Served
 from tests.support.waiting import LATE_S, wait_for
+from tests.support.web_system import WebSystem
 
 SLOW, PATIENCE_S, BYTE_EVERY_S = 500, 10, 0.25
 HEADERS = b"GET /live HTTP/1.1\r\nHost: localhost\r\nX-Slow: " + b"x" * 100
@@ -25,16 +25,16 @@ BODY = (
 
 
 @pytest.fixture(scope="module")
-def served() -> Iterator[Served]:
+def web_system() -> Iterator[WebSystem]:
     """A server with the default limits."""
-    with Served() as served:
-        yield served
+    with WebSystem() as web_system:
+        yield web_system
 
 
 @pytest.fixture(scope="module")
-def quick() -> Iterator[Served]:
+def quick() -> Iterator[WebSystem]:
     """A server whose read timeout is two seconds."""
-    with Served(worker=False, WEB__READ_TIMEOUT_S="2") as quick:
+    with WebSystem(worker=False, WEB__READ_TIMEOUT_S="2") as quick:
         yield quick
 
 
@@ -101,16 +101,18 @@ class Crowd:
         key.fileobj.close()  # type: ignore[union-attr]
 
 
-def test_500_slow_senders_are_disconnected_and_health_answers(served: Served, tell: Tell) -> None:
-    uid = served.deploy()
+def test_500_slow_senders_are_disconnected_and_health_answers(
+    web_system: WebSystem, record_figures: RecordFigures
+) -> None:
+    uid = web_system.deploy()
 
-    with Bystander(served.url, "/ready") as others, Crowd(served.url) as crowd:
+    with Bystander(web_system.url, "/ready") as others, Crowd(web_system.url) as crowd:
         crowd.add(SLOW // 2, b"", HEADERS)
         crowd.add(SLOW // 2, BODY % uid.encode(), b"x" * 900)
         left = crowd.send_until_cut(PATIENCE_S + 10)
 
     told = sum(answer.startswith(b"HTTP/1.1 408 ") for answer in crowd.answers)
-    tell(
+    record_figures(
         9,
         "500 senders of a byte at a time",
         cut=len(crowd.answers),
@@ -128,7 +130,7 @@ def test_500_slow_senders_are_disconnected_and_health_answers(served: Served, te
     assert others.slowest_s < 1 + LATE_S and not others.failures
 
 
-def test_a_silent_connection_is_closed_without_an_answer(quick: Served) -> None:
+def test_a_silent_connection_is_closed_without_an_answer(quick: WebSystem) -> None:
     with Crowd(quick.url) as crowd:
         crowd.add(20, b"", b"")
         assert crowd.send_until_cut(5) == 0
@@ -136,7 +138,7 @@ def test_a_silent_connection_is_closed_without_an_answer(quick: Served) -> None:
     assert set(crowd.answers) == {b""}
 
 
-def test_a_second_request_on_a_connection_must_arrive_in_time(quick: Served) -> None:
+def test_a_second_request_on_a_connection_must_arrive_in_time(quick: WebSystem) -> None:
     with Crowd(quick.url) as crowd:
         crowd.add(
             10,
@@ -150,38 +152,41 @@ def test_a_second_request_on_a_connection_must_arrive_in_time(quick: Served) -> 
 
 
 def test_kept_connections_long_waits_and_listeners_stay_open() -> None:
-    with Served(WEB__READ_TIMEOUT_S="1") as served:
-        uid = served.deploy()
-        parts = urlsplit(served.url)
+    with WebSystem(WEB__READ_TIMEOUT_S="1") as web_system:
+        uid = web_system.deploy()
+        parts = urlsplit(web_system.url)
         with (
-            Listener(served.url, uid) as listener,
+            Listener(web_system.url, uid) as listener,
             socket.create_connection((parts.hostname, parts.port), 10) as kept,
         ):
             request = b"GET /live HTTP/1.1\r\nHost: localhost\r\n\r\n"
             kept.sendall(request)
             assert read_answer(kept)[0].status == 200
-            served.house.workers[-1].stop()
+            web_system.system.workers[-1].stop()
 
             began = time.monotonic()
-            waited = served.say(uid, "/write tea", query="?wait=3")
+            waited = web_system.say(uid, "/write tea", query="?wait=3")
 
             assert waited.status == 504 and time.monotonic() - began > 2.5
             kept.sendall(request)
             assert read_answer(kept)[0].status == 200
-            served.house.start_worker()
+            web_system.system.start_worker()
             assert listener.texts(1) == ["/write tea"]
 
 
 def test_connections_over_the_limit_get_an_answer_and_others_are_served() -> None:
-    with Served(worker=False, WEB__MAX_CONNECTIONS="20") as served, Crowd(served.url) as crowd:
-        parts = urlsplit(served.url)
+    with (
+        WebSystem(worker=False, WEB__MAX_CONNECTIONS="20") as web_system,
+        Crowd(web_system.url) as crowd,
+    ):
+        parts = urlsplit(web_system.url)
         with socket.create_connection((parts.hostname, parts.port), 10) as kept:
             kept.sendall(b"GET /live HTTP/1.1\r\nHost: localhost\r\n\r\n")
             assert read_answer(kept)[0].status == 200
             crowd.add(19, b"", b"")
-            wait_for(lambda: ask(served.url, "GET", "/live").status == 503, "it is full")
+            wait_for(lambda: ask(web_system.url, "GET", "/live").status == 503, "it is full")
 
-            refused = ask(served.url, "GET", "/live")
+            refused = ask(web_system.url, "GET", "/live")
 
             assert (
                 "web.max_connections" in refused.problem[1]
@@ -189,4 +194,4 @@ def test_connections_over_the_limit_get_an_answer_and_others_are_served() -> Non
             )
             kept.sendall(b"GET /live HTTP/1.1\r\nHost: localhost\r\n\r\n")
             assert read_answer(kept)[0].status == 200
-        wait_for(lambda: ask(served.url, "GET", "/live").status == 200, "there is room again")
+        wait_for(lambda: ask(web_system.url, "GET", "/live").status == 200, "there is room again")

@@ -19,7 +19,7 @@ from tests.support.bundles import (
     make_uid,
 )
 from tests.support.http import Answer
-from tests.support.served import Served
+from tests.support.web_system import WebSystem
 
 WITHIN_S = 1.0  # of processor time, which other processes may be using too
 POINTER = "/agents/0/wf_webhook_args/output_template"
@@ -78,10 +78,10 @@ STOPPED = {
 
 
 @pytest.fixture(scope="module")
-def served() -> Iterator[Served]:
-    with Served() as served:
-        yield served
-        assert served.web.stop() == 0
+def web_system() -> Iterator[WebSystem]:
+    with WebSystem() as web_system:
+        yield web_system
+        assert web_system.web.stop() == 0
 
 
 def make_reader(uid: str, template: str) -> Json:
@@ -90,7 +90,7 @@ def make_reader(uid: str, template: str) -> Json:
 
 def make_reading(name: str, template: str) -> Json:
     return make_agent(
-        name, "memory_read", {"memory_id": STORE, "output_template": template}, hears="User"
+        name, "memory_read", {"memory_id": STORE, "output_template": template}, senders="User"
     )
 
 
@@ -108,11 +108,12 @@ def worked_s(pid: int) -> float:
 
 
 @pytest.mark.parametrize("bomb", REFUSED)
-def test_a_template_bomb_is_refused_at_deploy(served: Served, bomb: str) -> None:
+def test_a_template_bomb_is_refused_at_deploy(web_system: WebSystem, bomb: str) -> None:
     template, rule = REFUSED[bomb]
 
     answer, took_s = measured(
-        served.web.pid, lambda: served.post("/v1/pipelines", make_reader(make_uid(), template))
+        web_system.web.pid,
+        lambda: web_system.post("/v1/pipelines", make_reader(make_uid(), template)),
     )
 
     assert answer.problem[0] == 422
@@ -122,14 +123,14 @@ def test_a_template_bomb_is_refused_at_deploy(served: Served, bomb: str) -> None
 
 
 def test_templates_that_are_too_large_together_are_refused(
-    served: Served, record_property: Record
+    web_system: WebSystem, record_property: Record
 ) -> None:
     agents = [
         make_reading(f"reader{number}", f"{number}{{{{kind}}}}" * 40) for number in range(900)
     ]
     bundle = orjson.dumps(make_bundle(make_uid(), *agents))
 
-    answer, took_s = measured(served.web.pid, lambda: served.post("/v1/pipelines", bundle))
+    answer, took_s = measured(web_system.web.pid, lambda: web_system.post("/v1/pipelines", bundle))
 
     assert answer.problem[0] == 422
     rules = {fault["rule"] for fault in answer.json["faults"]}
@@ -138,15 +139,15 @@ def test_templates_that_are_too_large_together_are_refused(
     record_property("fault", f"12 | 900 templates in a bundle | refused after s {took_s:.3f}")
 
 
-def test_equal_templates_of_many_agents_count_once(served: Served) -> None:
+def test_equal_templates_of_many_agents_count_once(web_system: WebSystem) -> None:
     agents = [make_reading(f"reader{number}", "{{content}}\n" * 30) for number in range(200)]
 
-    assert served.post("/v1/pipelines", make_bundle(make_uid(), *agents)).status == 201
+    assert web_system.post("/v1/pipelines", make_bundle(make_uid(), *agents)).status == 201
 
 
 @pytest.mark.parametrize("bomb", STOPPED)
 def test_a_template_bomb_at_run_time_is_stopped_and_reported(
-    served: Served, bomb: str, record_property: Record
+    web_system: WebSystem, bomb: str, record_property: Record
 ) -> None:
     template, content, rule = STOPPED[bomb]
     uid = make_uid()
@@ -156,17 +157,19 @@ def test_a_template_bomb_at_run_time_is_stopped_and_reported(
         make_relay("read", "^/read"),
         make_memory("read", output_template=template),
     ]
-    assert served.post("/v1/pipelines", make_bundle(uid, *agents)).status == 201
-    assert say(served, uid, f"/write {content}").status == 200
+    assert web_system.post("/v1/pipelines", make_bundle(uid, *agents)).status == 201
+    assert say(web_system, uid, f"/write {content}").status == 200
 
-    answer, took_s = measured(served.house.workers[-1].pid, lambda: say(served, uid, "/read"))
+    answer, took_s = measured(
+        web_system.system.workers[-1].pid, lambda: say(web_system, uid, "/read")
+    )
 
     assert rule in orjson.loads(answer.texts[0])["error"]
     assert took_s < WITHIN_S
-    assert "guid" in say(served, uid, "/write tea").texts[0]
-    assert not served.house.dead_letters(uid)
+    assert "guid" in say(web_system, uid, "/write tea").texts[0]
+    assert not web_system.system.dead_letters(uid)
     record_property("fault", f"12 | {bomb} | stopped after s {took_s:.3f}")
 
 
-def say(served: Served, uid: str, text: str) -> Answer:
-    return served.say(uid, {"text": text}, query="?wait=60")
+def say(web_system: WebSystem, uid: str, text: str) -> Answer:
+    return web_system.say(uid, {"text": text}, query="?wait=60")

@@ -19,12 +19,12 @@ import pytest
 from memrelay.memory.control.catalog import Catalog
 from memrelay.memory.control.dead_letters import DeadLetter
 from memrelay.memory.control.keys import SCOPES
-from tests.faults.conftest import Tell
+from tests.faults.conftest import RecordFigures
 from tests.support.bundles import Json, make_agent, make_bundle, make_commands
-from tests.support.house import Row
-from tests.support.keys import Held, await_closed, make_key, revoke
+from tests.support.keys import ApiKey, await_closed, make_key, revoke
 from tests.support.pipelining import Pipelining, Request, Response
-from tests.support.served import Served
+from tests.support.system import Row
+from tests.support.web_system import WebSystem
 from tests.web.test_access import routes_of
 
 MINE, OTHER, GHOST = (
@@ -104,9 +104,9 @@ SEED = 24
 
 
 class World(NamedTuple):
-    """The house, the values for requests, and the former state of the other pipeline."""
+    """The system, the values for requests, and the former state of the other pipeline."""
 
-    served: Served
+    web_system: WebSystem
     templates: list[str]
     heads: list[tuple[str, ...]]
     right: tuple[str, ...]  # the key that allows everything in its own pipeline
@@ -143,9 +143,9 @@ def heads_for(root: Path) -> list[tuple[str, ...]]:
         make_key(root, pipelines=(OTHER,), lasts_ms=-1),
         make_key(root, pipelines=("third",)),
     )
-    wrong = [Held("", f"mr_{ident}_{'f' * 64}") for ident in (gone.id, "0" * 12)] + [
-        Held("", "mr_"),
-        Held("", "x"),
+    wrong = [ApiKey("", f"mr_{ident}_{'f' * 64}") for ident in (gone.id, "0" * 12)] + [
+        ApiKey("", "mr_"),
+        ApiKey("", "x"),
     ]
     keys = [expired, gone, third, *confined, *wrong]
     return [
@@ -157,15 +157,15 @@ def heads_for(root: Path) -> list[tuple[str, ...]]:
     ]
 
 
-def state_of(served: Served) -> tuple[list[Row], Any, Any, Any]:
+def state_of(web_system: WebSystem) -> tuple[list[Row], Any, Any, Any]:
     """Return the other pipeline's records, log, input and versions."""
-    client = served.house.client
+    client = web_system.system.client
     client.await_quiet(OTHER)
     return (
-        served.house.rows(OTHER, "SELECT guid, content, updated_at FROM records ORDER BY row"),
+        web_system.system.rows(OTHER, "SELECT guid, content, updated_at FROM records ORDER BY row"),
         client.log(OTHER),
         client.redis.xinfo_stream(f"pipeline:{{{OTHER}}}:in")["entries-added"],
-        asyncio.run(catalogued(served.house.root)),
+        asyncio.run(catalogued(web_system.system.root)),
     )
 
 
@@ -184,27 +184,31 @@ async def add_dead_letters(root: Path) -> None:
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    with Served(secrets=SECRETS, WEB__RATE="0") as served:
-        served.house.deploy(make_bundle(MINE), others_bundle())
-        memory = served.post(
+    with WebSystem(secrets=SECRETS, WEB__RATE="0") as web_system:
+        web_system.system.deploy(make_bundle(MINE), others_bundle())
+        memory = web_system.post(
             "/api/v1/memories", {"project_id": OTHER, "name": f"name-{CANARY}"}
         ).json["id"]
-        entry = served.post(f"/api/v1/memories/{memory}/entries", {"content": CANARY}).json["id"]
+        entry = web_system.post(f"/api/v1/memories/{memory}/entries", {"content": CANARY}).json[
+            "id"
+        ]
         pair = {"instanceId": "vault", "namespace": "vault", "key": "vault", "value": CANARY}
-        served.post(f"/p/{OTHER}/kvstore/kv", pair | {"autoCreateInstance": True})
+        web_system.post(f"/p/{OTHER}/kvstore/kv", pair | {"autoCreateInstance": True})
         for number in range(5):
-            served.house.client.ask(OTHER, f"/write {CANARY} {number}")
-        asyncio.run(add_dead_letters(served.house.root))
+            web_system.system.client.ask(OTHER, f"/write {CANARY} {number}")
+        asyncio.run(add_dead_letters(web_system.system.root))
         paths = sorted({route.path for route in routes_of(tmp_path_factory.mktemp("routes"))})
         often = [
             path
             for path in paths
             if path.endswith(("/messages", "/{alias}", "/v1/pipelines/{uid}"))
         ] * 24
-        heads = heads_for(served.house.root)
-        right = (f"Authorization: Bearer {make_key(served.house.root, pipelines=(MINE,)).text}",)
-        await_closed(served)
-        yield World(served, paths + often, heads, right, state_of(served), (memory, entry))
+        heads = heads_for(web_system.system.root)
+        right = (
+            f"Authorization: Bearer {make_key(web_system.system.root, pipelines=(MINE,)).text}",
+        )
+        await_closed(web_system)
+        yield World(web_system, paths + often, heads, right, state_of(web_system), (memory, entry))
 
 
 def make_request(dice: random.Random, world: World) -> Request:
@@ -263,7 +267,7 @@ def steady(response: Response) -> tuple[int, bytes, bytes]:
 def make_calls(world: World, count: int) -> set[int]:
     """Make so many calls and check every answer; return the statuses."""
     dice = random.Random(SEED)
-    with Pipelining(world.served.url) as connection:
+    with Pipelining(world.web_system.url) as connection:
         own = Request(
             "POST", f"/v1/pipelines/{MINE}/swarms/chat/messages", world.right, b'{"text": "/read"}'
         )
@@ -308,12 +312,12 @@ def look_at(request: Request, answer: Response, ghost: Response) -> None:
         assert OTHER.encode() not in answer.head + answer.body, (request, answer)
 
 
-def check(world: World, count: int, tell: Tell) -> None:
+def check(world: World, count: int, record_figures: RecordFigures) -> None:
     began = time.monotonic()
 
     statuses = make_calls(world, count)
 
-    tell(
+    record_figures(
         24,
         "random calls over every route with wrong keys, scopes and names",
         calls=count,
@@ -322,19 +326,19 @@ def check(world: World, count: int, tell: Tell) -> None:
     )
     assert {200, 202, 401, 403, 404, 405} <= statuses
     assert not [status for status in statuses if status >= 500 and status != 504]
-    assert state_of(world.served) == world.before
-    assert world.served.web.lives
+    assert state_of(world.web_system) == world.before
+    assert world.web_system.web.lives
 
 
 def test_ten_thousand_random_calls_see_nothing_of_another_pipeline(
-    world: World, tell: Tell
+    world: World, record_figures: RecordFigures
 ) -> None:
-    check(world, 10_000, tell)
+    check(world, 10_000, record_figures)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_a_hundred_thousand_random_calls_see_nothing_of_another_pipeline(
-    world: World, tell: Tell
+    world: World, record_figures: RecordFigures
 ) -> None:
-    check(world, 100_000, tell)
+    check(world, 100_000, record_figures)

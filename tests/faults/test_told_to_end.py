@@ -12,14 +12,14 @@ from threading import Event, Thread
 
 import pytest
 
-from tests.faults.conftest import Tell
-from tests.faults.promises import assert_promises, assert_same
+from tests.faults.conftest import RecordFigures
+from tests.faults.invariants import assert_invariants, assert_same
 from tests.support.bundles import make_bundle, make_uid
 from tests.support.child import ChildProcess
-from tests.support.everything import Everything
-from tests.support.house import House
 from tests.support.http import ask
 from tests.support.proxy import Proxy
+from tests.support.system import TestSystem
+from tests.support.up_process import UpProcess
 from tests.support.waiting import wait_for
 
 GRACE_S, OVER_S = 3, 2
@@ -29,22 +29,22 @@ def end_in_time(process: ChildProcess, *, signals: int = 1) -> float:
     """Send SIGTERM so many times; the process must exit with 0 in time. Return the seconds."""
     began = time.monotonic()
     for _ in range(signals):
-        process.tell_to_end()
+        process.terminate()
         time.sleep(0.02)
-    assert process.await_end(GRACE_S + OVER_S) == 0, process.said
-    assert "Traceback" not in process.said, process.said
+    assert process.await_end(GRACE_S + OVER_S) == 0, process.output
+    assert "Traceback" not in process.output, process.output
     return time.monotonic() - began
 
 
 @contextmanager
-def load(house: House, uid: str) -> Iterator[list[str]]:
+def load(system: TestSystem, uid: str) -> Iterator[list[str]]:
     """Send writes one by one until the end of the context; collect their texts."""
     texts: list[str] = []
     ended = Event()
 
     def enter() -> None:
         while not ended.is_set():
-            house.client.enter(uid, f"/write {len(texts)}")
+            system.client.enter(uid, f"/write {len(texts)}")
             texts.append(str(len(texts)))
 
     entering = Thread(target=enter)
@@ -57,19 +57,19 @@ def load(house: House, uid: str) -> Iterator[list[str]]:
 
 
 @pytest.mark.parametrize("signals", [1, 2])
-def test_a_worker_stops_in_time_under_load(signals: int, tell: Tell) -> None:
+def test_a_worker_stops_in_time_under_load(signals: int, record_figures: RecordFigures) -> None:
     uid = make_uid()
-    with House() as house:
-        worker = house.start_worker(bundles=[make_bundle(uid)], limits={"grace_s": GRACE_S})
-        with load(house, uid) as texts:
-            wait_for(lambda: len(house.contents(uid)) > 100, "the load is on")
+    with TestSystem() as system:
+        worker = system.start_worker(bundles=[make_bundle(uid)], limits={"grace_s": GRACE_S})
+        with load(system, uid) as texts:
+            wait_for(lambda: len(system.contents(uid)) > 100, "the load is on")
             took_s = end_in_time(worker, signals=signals)
-            assert house.client.unacknowledged(uid) == 0
+            assert system.client.unacknowledged(uid) == 0
             time.sleep(0.1)
 
-        house.start_worker()
-        assert_promises(house, uid, texts)
-        tell(
+        system.start_worker()
+        assert_invariants(system, uid, texts)
+        record_figures(
             22,
             f"SIGTERM to the worker under load, {'once' if signals == 1 else 'twice'}",
             ended_within_s=took_s,
@@ -78,26 +78,26 @@ def test_a_worker_stops_in_time_under_load(signals: int, tell: Tell) -> None:
 
 
 @pytest.mark.parametrize("way", ["gone", "silent"])
-def test_a_worker_stops_in_time_without_a_bus(way: str, tell: Tell) -> None:
+def test_a_worker_stops_in_time_without_a_bus(way: str, record_figures: RecordFigures) -> None:
     uid = make_uid()
-    with House() as house, Proxy(house.client.socket, house.folder / "proxy.sock") as proxy:
-        worker = house.start_worker(
+    with TestSystem() as system, Proxy(system.client.socket, system.folder / "proxy.sock") as proxy:
+        worker = system.start_worker(
             bundles=[make_bundle(uid)], limits={"grace_s": GRACE_S}, bus=proxy.socket
         )
-        with load(house, uid) as texts:
-            wait_for(lambda: len(house.contents(uid)) > 100, "the load is on")
+        with load(system, uid) as texts:
+            wait_for(lambda: len(system.contents(uid)) > 100, "the load is on")
             if way == "silent":
                 proxy.hold()
         if way == "gone":
-            house.kill_server()
-            wait_for(lambda: "bus_lost" in worker.said, "it has noticed")
+            system.kill_server()
+            wait_for(lambda: "bus_lost" in worker.output, "it has noticed")
         took_s = end_in_time(worker, signals=2)
 
         proxy.let_go()
-        house.server.start()
-        house.start_worker()
-        assert_promises(house, uid, texts)
-        tell(22, f"SIGTERM to the worker while the bus is {way}", ended_within_s=took_s)
+        system.server.start()
+        system.start_worker()
+        assert_invariants(system, uid, texts)
+        record_figures(22, f"SIGTERM to the worker while the bus is {way}", ended_within_s=took_s)
 
 
 def is_gone(pid: int) -> bool:
@@ -109,7 +109,7 @@ def is_gone(pid: int) -> bool:
 
 
 @contextmanager
-def posts(up: Everything) -> Iterator[dict[str, int]]:
+def posts(up: UpProcess) -> Iterator[dict[str, int]]:
     """Send numbered POSTs until the context or the server ends; collect the status of each text."""
     path, answers, ended = f"/v1/pipelines/{up.uid}/swarms/chat/messages", dict[str, int](), Event()
 
@@ -130,9 +130,11 @@ def posts(up: Everything) -> Iterator[dict[str, int]]:
 
 
 @pytest.mark.parametrize("fault", ["under load", "while the server is being started again"])
-def test_up_stops_in_time_and_leaves_no_server_behind(fault: str, tell: Tell) -> None:
-    with House() as house:
-        up = Everything(house, WORKER__GRACE_S=str(GRACE_S))
+def test_up_stops_in_time_and_leaves_no_server_behind(
+    fault: str, record_figures: RecordFigures
+) -> None:
+    with TestSystem() as system:
+        up = UpProcess(system, WORKER__GRACE_S=str(GRACE_S))
         with posts(up) as answers:
             wait_for(lambda: len(answers) > 100, "the load is on")
             if fault != "under load":
@@ -142,8 +144,10 @@ def test_up_stops_in_time_and_leaves_no_server_behind(fault: str, tell: Tell) ->
 
         assert [pid for pid in up.servers if not is_gone(pid)] == []
         taken = [text for text, status in answers.items() if status == 202]
-        again = Everything(house, WORKER__GRACE_S=str(GRACE_S))
-        wait_for(lambda: len(house.contents(up.uid)) >= len(taken), "all that was taken is there")
+        again = UpProcess(system, WORKER__GRACE_S=str(GRACE_S))
+        wait_for(lambda: len(system.contents(up.uid)) >= len(taken), "all that was taken is there")
         assert again.process.stop() == 0
-        assert_same([text for text in house.contents(up.uid) if text in taken], taken)
-        tell(22, f"SIGTERM to all in one, {fault}", ended_within_s=took_s, taken=len(taken))
+        assert_same([text for text in system.contents(up.uid) if text in taken], taken)
+        record_figures(
+            22, f"SIGTERM to all in one, {fault}", ended_within_s=took_s, taken=len(taken)
+        )

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from tests.support.mcp_suite import REVISIONS, run_suite
-from tests.support.served import Served
+from tests.support.web_system import WebSystem
 
 pytestmark = pytest.mark.slow
 EXPECTED = Path(__file__).with_name("expected_failures.yaml")
@@ -16,12 +16,12 @@ EXPECTED = Path(__file__).with_name("expected_failures.yaml")
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
     """The address of a pipeline with a record."""
-    with Served(WEB__RATE="0") as served:
-        uid = served.deploy()
-        served.post(
+    with WebSystem(WEB__RATE="0") as web_system:
+        uid = web_system.deploy()
+        web_system.post(
             f"/v1/pipelines/{uid}/records", {"content": "Ada likes tea", "in_context": True}
         )
-        yield f"{served.url}/mcp/{uid}"
+        yield f"{web_system.url}/mcp/{uid}"
 
 
 @pytest.mark.parametrize("revision", REVISIONS)

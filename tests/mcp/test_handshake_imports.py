@@ -12,7 +12,7 @@ import pytest
 from memrelay.memory.engine.models import list_nouns, modules_of
 from tests.support.child import CHECKOUT
 from tests.support.program import environment_without_settings
-from tests.support.served import Served
+from tests.support.web_system import WebSystem
 
 # Ends with its input, and then prints what it has loaded.
 PROGRAM = """
@@ -58,9 +58,9 @@ GREETINGS: dict[str, dict[str, Any]] = {
 
 
 @pytest.fixture(scope="module")
-def served() -> Iterator[Served]:
-    with Served(WEB__RATE="0") as served:
-        yield served
+def web_system() -> Iterator[WebSystem]:
+    with WebSystem(WEB__RATE="0") as web_system:
+        yield web_system
 
 
 def modules_after(
@@ -95,14 +95,14 @@ def test_a_handshake_of_a_file_loads_no_operation(method: str, tmp_path: Path) -
 
 @pytest.mark.parametrize("method", GREETINGS)
 def test_a_handshake_of_a_pipeline_loads_only_the_operation_that_it_calls(
-    served: Served, method: str
+    web_system: WebSystem, method: str
 ) -> None:
     environment = {
-        "MEMRELAY_BUS__URL": f"unix://{served.house.client.socket}",
-        "MEMRELAY_MEMORY__ROOT": str(served.house.root),
+        "MEMRELAY_BUS__URL": f"unix://{web_system.system.client.socket}",
+        "MEMRELAY_MEMORY__ROOT": str(web_system.system.root),
     }
 
-    loaded = modules_after((method,), served.deploy(), environment=environment)
+    loaded = modules_after((method,), web_system.deploy(), environment=environment)
 
     assert "memrelay.web.mcp.server" in loaded
     assert not (NOT_LOADED | {"memrelay.embedded.store"}) & loaded

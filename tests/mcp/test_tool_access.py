@@ -8,9 +8,9 @@ import pytest
 
 from memrelay.memory.control.keys import SCOPES
 from tests.support.http import Answer, ask
-from tests.support.keys import Held, await_closed, make_key, revoke
+from tests.support.keys import ApiKey, await_closed, make_key, revoke
 from tests.support.mcp_tools import TOOLS
-from tests.support.served import Served
+from tests.support.web_system import WebSystem
 
 MAX_LIST_TOKENS, BYTES_PER_TOKEN = 2_500, 3
 UNKNOWN = "01a21446-0000-7000-8000-000000000000"
@@ -36,9 +36,9 @@ KINDS = {scope: {scope} for scope in SCOPES} | LACKS | {"all": set(SCOPES)}
 class ToolServer(NamedTuple):
     """A server with two pipelines, and one key of each kind for the first."""
 
-    served: Served
+    web_system: WebSystem
     uid: str
-    keys: dict[str, Held]
+    keys: dict[str, ApiKey]
 
     def post(
         self, key: str, method: str, params: dict[str, Any] | None = None, uid: str = ""
@@ -49,7 +49,7 @@ class ToolServer(NamedTuple):
             "Accept": "application/json, text/event-stream",
             "MCP-Protocol-Version": "2025-11-25",
         } | self.keys[key].headers
-        return ask(self.served.url, "POST", f"/mcp/{uid or self.uid}", body, headers)
+        return ask(self.web_system.url, "POST", f"/mcp/{uid or self.uid}", body, headers)
 
     def list(self, key: str) -> list[dict[str, Any]]:
         """Return the listed tools."""
@@ -71,9 +71,9 @@ def _result(answer: Answer) -> Any:
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[ToolServer]:
-    with Served() as served:
-        uid, other = served.deploy(), served.deploy()
-        root = served.house.root
+    with WebSystem() as web_system:
+        uid, other = web_system.deploy(), web_system.deploy()
+        root = web_system.system.root
         keys = {
             kind: make_key(root, *sorted(scopes), pipelines=(uid,))
             for kind, scopes in KINDS.items()
@@ -82,11 +82,11 @@ def server() -> Iterator[ToolServer]:
             "other": make_key(root, pipelines=(other,)),
             "expired": make_key(root, pipelines=(uid,), lasts_ms=-1),
             "revoked": make_key(root, pipelines=(uid,)),
-            "wrong": Held("", f"mr_{'0' * 12}_{'f' * 64}"),
+            "wrong": ApiKey("", f"mr_{'0' * 12}_{'f' * 64}"),
         }
         revoke(root, keys["revoked"])
-        await_closed(served)
-        yield ToolServer(served, uid, keys)
+        await_closed(web_system)
+        yield ToolServer(web_system, uid, keys)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -9,10 +9,10 @@ from typing import NamedTuple
 import pytest
 
 from memrelay.memory.control.keys import SCOPES
-from tests.support.keys import Held, await_closed, make_key
+from tests.support.keys import ApiKey, await_closed, make_key
 from tests.support.mcp_calls import McpCalls
 from tests.support.mcp_clients import call, over_stdio, refused
-from tests.support.served import Served
+from tests.support.web_system import WebSystem
 
 WRITERS, CALLS_EACH = 64, 3
 # The tools that a key with one scope sees.
@@ -26,23 +26,23 @@ TOOLS: dict[str, set[str]] = {
 
 
 class Site(NamedTuple):
-    served: Served
+    web_system: WebSystem
     uid: str
-    keys: dict[str, Held]
+    keys: dict[str, ApiKey]
 
     def calls(self, toolset: str, scope: str = "all") -> McpCalls:
         """Return a client of a toolset over HTTP."""
-        return McpCalls(self.served.url, f"/mcp/{self.uid}/{toolset}", self.keys[scope])
+        return McpCalls(self.web_system.url, f"/mcp/{self.uid}/{toolset}", self.keys[scope])
 
 
 @pytest.fixture(scope="module")
 def site() -> Iterator[Site]:
-    with Served() as served:
-        uid, root = served.deploy(), served.house.root
+    with WebSystem() as web_system:
+        uid, root = web_system.deploy(), web_system.system.root
         keys = {scope: make_key(root, scope, pipelines=(uid,)) for scope in SCOPES}
         keys["all"] = make_key(root, pipelines=(uid,))
-        await_closed(served)
-        yield Site(served, uid, keys)
+        await_closed(web_system)
+        yield Site(web_system, uid, keys)
 
 
 def use(calls: McpCalls, tool: str, **arguments: object) -> object:
@@ -104,8 +104,8 @@ def test_files_need_the_scope_of_their_command(site: Site) -> None:
 
 def test_the_tools_work_over_the_bus(site: Site, tmp_path: Path) -> None:
     environment = {
-        "MEMRELAY_BUS__URL": f"unix://{site.served.house.client.socket}",
-        "MEMRELAY_MEMORY__ROOT": str(site.served.house.root),
+        "MEMRELAY_BUS__URL": f"unix://{site.web_system.system.client.socket}",
+        "MEMRELAY_MEMORY__ROOT": str(site.web_system.system.root),
     }
     entity = {"name": "by stdio", "entityType": "t", "observations": ["a\nb"]}
 

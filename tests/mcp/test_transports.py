@@ -12,7 +12,7 @@ from mcp.client.client import Client
 from mcp.shared.exceptions import MCPError
 
 from tests.support.mcp_clients import HANDSHAKE, STATELESS, over_http, over_stdio
-from tests.support.served import Served
+from tests.support.web_system import WebSystem
 
 pytestmark = pytest.mark.slow
 # The value at a path of an earlier answer, like "$0.guid".
@@ -68,21 +68,21 @@ CALLS: list[tuple[str, dict[str, Any]]] = [
 
 
 @pytest.fixture(scope="module")
-def served() -> Iterator[Served]:
-    with Served(WEB__RATE="0") as served:
-        yield served
+def web_system() -> Iterator[WebSystem]:
+    with WebSystem(WEB__RATE="0") as web_system:
+        yield web_system
 
 
-def connect(served: Served, transport: str) -> AbstractAsyncContextManager[Client]:
+def connect(web_system: WebSystem, transport: str) -> AbstractAsyncContextManager[Client]:
     """Connect to a new pipeline."""
-    uid = served.deploy()
+    uid = web_system.deploy()
     if transport == "stdio":
         environment = {
-            "MEMRELAY_BUS__URL": f"unix://{served.house.client.socket}",
-            "MEMRELAY_MEMORY__ROOT": str(served.house.root),
+            "MEMRELAY_BUS__URL": f"unix://{web_system.system.client.socket}",
+            "MEMRELAY_MEMORY__ROOT": str(web_system.system.root),
         }
-        return over_stdio(uid, folder=served.house.folder, environment=environment)
-    return over_http(f"{served.url}/mcp/{uid}", transport)
+        return over_stdio(uid, folder=web_system.system.folder, environment=environment)
+    return over_http(f"{web_system.url}/mcp/{uid}", transport)
 
 
 async def answers(connection: AbstractAsyncContextManager[Client]) -> list[Any]:
@@ -125,11 +125,11 @@ def comparable(found: list[Any], uid_pattern: str = r"[\w-]+") -> list[str]:
     return texts
 
 
-def test_40_calls_have_equal_answers_over_three_transports(served: Served) -> None:
+def test_40_calls_have_equal_answers_over_three_transports(web_system: WebSystem) -> None:
     transports = ("stdio", HANDSHAKE, STATELESS)
 
     stdio, handshake, stateless = (
-        comparable(asyncio.run(answers(connect(served, transport)))) for transport in transports
+        comparable(asyncio.run(answers(connect(web_system, transport)))) for transport in transports
     )
 
     assert len(CALLS) == 40

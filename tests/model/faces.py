@@ -17,9 +17,9 @@ import redis
 from memrelay.bus.client.url import Address
 from memrelay.bus.errors import BusBusy, BusUnavailable, NoAnswer, NoOwner
 from memrelay.bus.request import NewCall, Requester
-from tests.support.client import Client, as_said, input_of, make_envelope, swarm_of
+from tests.support.client import Client, input_of, make_envelope, parse_message, swarm_of
 from tests.support.http import ask
-from tests.support.served import Served
+from tests.support.web_system import WebSystem
 
 # the actor over REST without keys; the same over the bus, since a retry may change the interface
 ACTOR = "http"
@@ -55,11 +55,11 @@ class Away(Exception):
 class Faces:
     """The interfaces of one caller, which makes one call after the other."""
 
-    def __init__(self, served: Served, uid: str, name: str) -> None:
+    def __init__(self, web_system: WebSystem, uid: str, name: str) -> None:
         """`name` begins each of its keys."""
-        self.served, self.uid, self._name = served, uid, name
+        self.web_system, self.uid, self._name = web_system, uid, name
         self._numbers = itertools.count(1)
-        self._client = Client(served.house.client.socket)
+        self._client = Client(web_system.system.client.socket)
         self.now_ms = lambda: time.time_ns() // 1_000_000
         self.retries = 0
 
@@ -114,7 +114,9 @@ class Faces:
             )
         body: bytes | dict[str, Any] = b"" if method in ("GET", "DELETE") else rest
         try:
-            answer = ask(self.served.url, method, f"/v1/pipelines/{self.uid}{path}", body, headers)
+            answer = ask(
+                self.web_system.url, method, f"/v1/pipelines/{self.uid}{path}", body, headers
+            )
         except (OSError, HTTPException) as error:
             raise Away(repr(error)) from error
         if answer.status in (503, 504):
@@ -152,7 +154,7 @@ class Faces:
 
     def soat(self, path: str) -> Any:
         """Return the resource at a SOAT path."""
-        return ask(self.served.url, "GET", f"/api/v1{path}").json
+        return ask(self.web_system.url, "GET", f"/api/v1{path}").json
 
     def say(self, text: str, sender: str) -> Any:
         """Return the answer of the agent `sender` to a text on the swarm; send it until it has
@@ -176,7 +178,7 @@ class Faces:
         until = time.monotonic() + 5
         while time.monotonic() < until:
             for _, fields in self._client.redis.xrevrange(swarm_of(self.uid, "chat"), count=300):
-                said = as_said(fields[b"mid"], fields[b"data"])
+                said = parse_message(fields[b"mid"], fields[b"data"])
                 if said.input in idents and said.sender == sender:
                     return orjson.loads(said.text)
             time.sleep(0.003)

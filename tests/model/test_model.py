@@ -30,8 +30,8 @@ from tests.support.bundles import (
     make_uid,
 )
 from tests.support.embedding_server import KEY, EmbeddingServer, embedding_server
-from tests.support.served import Served
 from tests.support.waiting import wait_for
+from tests.support.web_system import WebSystem
 
 NAMES = ("ada", "ben", "cyd", "dan")
 COMMANDS = ("write", "append", "delete", "sweepable", "sweep", "remember")
@@ -43,9 +43,9 @@ class Mortal:
     callers use it.
     """
 
-    def __init__(self, served: Served, uid: str, server: EmbeddingServer, seed: str) -> None:
+    def __init__(self, web_system: WebSystem, uid: str, server: EmbeddingServer, seed: str) -> None:
         """The worker is running."""
-        self.served, self.uid, self._server = served, uid, server
+        self.web_system, self.uid, self._server = web_system, uid, server
         self.chance, self.kills, self._versions = random.Random(f"{seed} kills"), 0, 0
         self._worker()
 
@@ -57,7 +57,11 @@ class Mortal:
             "key": KEY,
             "private": True,
         }
-        start = self.served.house.start_stepping_worker if how else self.served.house.start_worker
+        start = (
+            self.web_system.system.start_stepping_worker
+            if how
+            else self.web_system.system.start_worker
+        )
         start(ready=not how, limits=LIMITS, embedding=options, **how)
 
     def trouble(self, over: threading.Event) -> None:
@@ -75,27 +79,27 @@ class Mortal:
 
     def _kill_worker(self) -> None:
         self.kills += 1
-        self.served.house.workers[-1].kill()
+        self.web_system.system.workers[-1].kill()
         self._worker()
 
     def _kill_within_a_step(self, over: threading.Event) -> None:
         """Kill the worker between two steps of a batch."""
         self.kills += 1
-        self.served.house.workers[-1].kill()
+        self.web_system.system.workers[-1].kill()
         self._worker(die_at=self.chance.randint(1, 80))
-        worker = self.served.house.workers[-1]
+        worker = self.web_system.system.workers[-1]
         if worker.lives_until(over.is_set, 60):
             worker.kill()
         self._worker()
 
     def _kill_bus(self) -> None:
         self.kills += 1
-        self.served.house.kill_server()
-        self.served.house.server.start()
+        self.web_system.system.kill_server()
+        self.web_system.system.server.start()
 
     def _kill_web(self) -> None:
-        self.served.web.kill()
-        self.served.start_web()
+        self.web_system.web.kill()
+        self.web_system.start_web()
 
     def _slow_embedder(self) -> None:
         """Slow the embedder down: calls wait for their vectors or run without, with equal
@@ -107,7 +111,7 @@ class Mortal:
     def _deploy(self) -> None:
         """Deploy another version of the bundle with another store."""
         self._versions += 1
-        self.served.house.deploy(bundle_of(self.uid, self._versions))
+        self.web_system.system.deploy(bundle_of(self.uid, self._versions))
 
 
 def bundle_of(uid: str, version: int = 0) -> Json:
@@ -117,8 +121,8 @@ def bundle_of(uid: str, version: int = 0) -> Json:
         make_memory("write"),
         make_memory("append", kind="journal", separator=";"),
         make_memory("delete", by="guid"),
-        make_memory("write", hears="dispatch_sweepable", alias="sweepable", kind="swept"),
-        make_memory("delete", hears="dispatch_sweep", alias="sweep", kind="swept", by="kind"),
+        make_memory("write", senders="dispatch_sweepable", alias="sweepable", kind="swept"),
+        make_memory("delete", senders="dispatch_sweep", alias="sweep", kind="swept", by="kind"),
         make_agent(
             "remember",
             "memory_entry_write",
@@ -128,14 +132,14 @@ def bundle_of(uid: str, version: int = 0) -> Json:
                 "duplicate_threshold": 1,
                 "update_threshold": NEVER,
             },
-            hears="dispatch_remember",
+            senders="dispatch_remember",
         ),
     ]
     others = (
         [
             make_memory(
                 "write",
-                hears="Nobody",
+                senders="Nobody",
                 alias=f"other{version}",
                 memory_id=f"instances/${{pipeline_uid}}/other{version % 3}",
             )
@@ -181,23 +185,24 @@ def play(seed: str, bursts: int, steps: int) -> None:
     with (
         told_with(seed),
         embedding_server() as server,
-        Served(worker=False) as served,
+        WebSystem(worker=False) as web_system,
         ExitStack() as stack,
     ):
-        mortal = Mortal(served, uid, server, seed)
-        served.house.deploy(bundle_of(uid))
+        mortal = Mortal(web_system, uid, server, seed)
+        web_system.system.deploy(bundle_of(uid))
         callers = [
-            Caller(name, Faces(served, uid, name), seed, speaks=name == NAMES[0]) for name in NAMES
+            Caller(name, Faces(web_system, uid, name), seed, speaks=name == NAMES[0])
+            for name in NAMES
         ]
         for caller in callers:
             stack.callback(caller.faces.close)
         _, told = callers[0].faces.call("memories.create", {"name": SHARED}, ["bus"])
         for caller in callers:
             caller.shared = told["id"]
-        file = served.house.store_file(uid)
+        file = web_system.system.store_file(uid)
         for burst in range(bursts):
             run_together(callers, mortal, steps)
-            served.house.client.await_quiet(uid, 30)
+            web_system.system.client.await_quiet(uid, 30)
             Agreement(callers).check(10 if burst < bursts - 1 else 1000)
             assert_tables_agree(file)
             print(
@@ -205,7 +210,7 @@ def play(seed: str, bursts: int, steps: int) -> None:
                 f"{mortal.kills} kills",
                 flush=True,
             )
-        _end(served, uid, server)
+        _end(web_system, uid, server)
         retries = sum(caller.faces.retries for caller in callers)
         print(
             f"seed {seed}: {bursts * steps * len(callers)} steps, {mortal.kills} kills, {retries} "
@@ -214,14 +219,14 @@ def play(seed: str, bursts: int, steps: int) -> None:
         )
 
 
-def _end(served: Served, uid: str, server: EmbeddingServer) -> None:
+def _end(web_system: WebSystem, uid: str, server: EmbeddingServer) -> None:
     """Check that no work is left and that the file is sound."""
-    house, file = served.house, served.house.store_file(uid)
+    system, file = web_system.system, web_system.system.store_file(uid)
     server.delay_s, server.instead = 0.0, []
     lacking = "SELECT (SELECT count(*) FROM records) - (SELECT count(*) FROM vectors_0)"
     wait_for(lambda: count_of(file, lacking) == 0, "every record has its vector")
-    assert not house.dead_letters(uid)
-    assert house.workers[-1].stop() == 0
+    assert not system.dead_letters(uid)
+    assert system.workers[-1].stop() == 0
     assert_tables_agree(file)
     assert_whole(file)
 

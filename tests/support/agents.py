@@ -6,8 +6,8 @@ import orjson
 
 from tests.support.bundles import Json, make_agent, make_bundle, make_uid
 from tests.support.calls import call
-from tests.support.house import House
 from tests.support.model_server import ModelServer
+from tests.support.system import TestSystem
 from tests.support.waiting import wait_for
 
 FOLLOW = "[System instructions — follow these for the entire conversation]"
@@ -19,19 +19,19 @@ def with_prompt(prompt: str, *messages: tuple[str, Any]) -> list[tuple[str, Any]
 
 
 class Asked:
-    """A pipeline whose agent `bot` hears users. `before` are agents that precede it."""
+    """A pipeline whose agent `bot` listens to users. `before` are agents that precede it."""
 
     def __init__(
         self,
-        house: House,
+        system: TestSystem,
         model: ModelServer,
         *before: Json,
-        hears: Any = "User",
+        senders: Any = "User",
         on: str = "chat",
         **args: Any,
     ) -> None:
-        self.house, self.model, self.uid = house, model, make_uid()
-        self._before, self._hears, self._on = before, hears, on
+        self.system, self.model, self.uid = system, model, make_uid()
+        self._before, self._senders, self._on = before, senders, on
         self._args = {"url": model.url, "model": "stub"} | args
         self._version = 0
         self.deploy_again()
@@ -40,13 +40,13 @@ class Asked:
         """Deploy the bundle with these further arguments of the agent."""
         self._args |= args
         self._version += 1
-        bot = make_agent("bot", "agent", self._args, hears=self._hears, on=self._on)
+        bot = make_agent("bot", "agent", self._args, senders=self._senders, on=self._on)
         probe = make_agent("plus", "add_1", {"amount": self._version}, on="probe", to="answers")
-        self.house.deploy(make_bundle(self.uid, *self._before, bot, probe))
+        self.system.deploy(make_bundle(self.uid, *self._before, bot, probe))
         wait_for(self._runs, f"version {self._version} of {self.uid} runs")
 
     def _runs(self) -> bool:
-        client = self.house.client
+        client = self.system.client
         ident = client.enter(self.uid, "0", swarm="probe")
         client.await_done(self.uid, ident)
         return client.log(self.uid, "answers")[-1].text == str(self._version)
@@ -55,13 +55,13 @@ class Asked:
         """Send a message of a person and return the input's id."""
         said = {"text": text, "username": username, "type": "text/plain"} | part
         envelope = orjson.dumps({"from": "User", "id": "me", "args": [said]})
-        return self.house.client.enter_raw(self.uid, envelope)
+        return self.system.client.enter_raw(self.uid, envelope)
 
     def answer(self, ident: str) -> str:
         """Wait for the answer to an input."""
 
         def find() -> list[str]:
-            log = self.house.client.log(self.uid)
+            log = self.system.client.log(self.uid)
             return [said.text for said in log if said.sender == "bot" and said.input == ident]
 
         return wait_for(find, f"{self.uid} answers {ident}")[0]
@@ -77,4 +77,4 @@ class Asked:
 
     def operate(self, name: str, given: Json) -> Any:
         """Call an operation of the pipeline."""
-        return call(self.house, self.uid, name, given)
+        return call(self.system, self.uid, name, given)

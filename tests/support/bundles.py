@@ -31,21 +31,21 @@ def make_commands(memory_id: str = STORE) -> list[Json]:
 
 
 def make_relay(
-    name: str, pattern: str, *, hears: Any = "User", to: str = "chat", **args: Any
+    name: str, pattern: str, *, senders: Any = "User", to: str = "chat", **args: Any
 ) -> Json:
     """Return the agent `dispatch_<name>`, which passes on the pattern's group."""
     return make_agent(
-        f"dispatch_{name}", "regex_match", {"pattern": pattern} | args, hears=hears, to=to
+        f"dispatch_{name}", "regex_match", {"pattern": pattern} | args, senders=senders, to=to
     )
 
 
 def make_memory(
-    name: str, *, hears: Any = None, memory_id: str = STORE, alias: str = "", **args: Any
+    name: str, *, senders: Any = None, memory_id: str = STORE, alias: str = "", **args: Any
 ) -> Json:
     """Return the agent `memory_<name>`, which listens to its relay."""
     args = {"memory_id": memory_id} | args
     return make_agent(
-        alias or f"memory_{name}", f"memory_{name}", args, hears=hears or f"dispatch_{name}"
+        alias or f"memory_{name}", f"memory_{name}", args, senders=senders or f"dispatch_{name}"
     )
 
 
@@ -54,13 +54,13 @@ def make_agent(
     block: str,
     args: Json | None = None,
     *,
-    hears: Any = "*",
+    senders: Any = "*",
     on: str = "chat",
     to: str = "chat",
     publishes: bool = True,
 ) -> Json:
     """Return an agent whose alias differs from the name that it publishes under."""
-    listening = {"agent_rec_swarm": on, "agent_send_swarm": to, "agent_from": hears}
+    listening = {"agent_rec_swarm": on, "agent_send_swarm": to, "agent_from": senders}
     calling = {
         "wf_diagram_webhook": block,
         "wf_publish_results": publishes,

@@ -8,7 +8,7 @@ import orjson
 from memrelay.bus.client.url import Address
 from memrelay.bus.request import NewCall, Requester
 from memrelay.memory.operations import all_operations
-from tests.support.house import House
+from tests.support.system import TestSystem
 
 WITHIN_S = 60.0
 
@@ -23,27 +23,31 @@ def make_call(uid: str, name: str, given: dict[str, Any] | None = None, **how: A
     )
 
 
-def call_all(house: House, *calls: NewCall, within_s: float = WITHIN_S) -> list[dict[str, Any]]:
+def call_all(
+    system: TestSystem, *calls: NewCall, within_s: float = WITHIN_S
+) -> list[dict[str, Any]]:
     """Return the answers to calls that are sent at once."""
 
     async def whole() -> list[dict[str, Any]]:
-        address = Address(path=str(house.client.socket), password=house.client.password)
+        address = Address(path=str(system.client.socket), password=system.client.password)
         async with Requester(address) as requester:
             return await asyncio.gather(*[requester.call(call, within_s) for call in calls])
 
     return asyncio.run(whole())
 
 
-def call(house: House, uid: str, name: str, given: dict[str, Any] | None = None, **how: Any) -> Any:
+def call(
+    system: TestSystem, uid: str, name: str, given: dict[str, Any] | None = None, **how: Any
+) -> Any:
     """Return the output of an operation. Raises AssertionError if it is refused."""
-    (answer,) = call_all(house, make_call(uid, name, given, **how))
+    (answer,) = call_all(system, make_call(uid, name, given, **how))
     assert "output" in answer, answer
     return answer["output"]
 
 
 def refused(
-    house: House, uid: str, name: str, given: dict[str, Any] | None = None, **how: Any
+    system: TestSystem, uid: str, name: str, given: dict[str, Any] | None = None, **how: Any
 ) -> tuple[str, str]:
     """Return (code, detail) of a call that must be refused."""
-    (answer,) = call_all(house, make_call(uid, name, given, **how))
+    (answer,) = call_all(system, make_call(uid, name, given, **how))
     return answer["error"]["code"], answer["error"]["detail"]

@@ -56,7 +56,7 @@ class ChildProcess:
         return self._process.poll() is None
 
     @property
-    def said(self) -> str:
+    def output(self) -> str:
         """Return the output of this process: stdout and stderr."""
         return self._log.read_bytes()[self._start_of_log :].decode(errors="replace")
 
@@ -65,7 +65,7 @@ class ChildProcess:
         """Return the logged events, if the process logs JSON."""
         return [
             json.loads(line)
-            for line in self.said.splitlines()
+            for line in self.output.splitlines()
             if line.startswith("{") and line.endswith("}")
         ]
 
@@ -78,33 +78,35 @@ class ChildProcess:
 
     def await_ready(self, within_s: float = PATIENCE_S) -> None:
         """Wait until the process prints `ready`. A worker may have to recover entries first."""
-        assert self.lives_until(lambda: "ready" in self.said.splitlines(), within_s), self._obituary
+        assert self.lives_until(lambda: "ready" in self.output.splitlines(), within_s), (
+            self._obituary
+        )
 
     def lives_until(self, holds: Callable[[], object], within_s: float = PATIENCE_S) -> bool:
         """Wait until a condition holds or the process ends; return whether it is alive."""
         wait_for(
             lambda: holds() or not self.lives,
-            f"what is waited for, or the {self._name}'s end:\n{self.said}",
+            f"what is waited for, or the {self._name}'s end:\n{self.output}",
             within_s,
         )
         return self.lives
 
     def await_end(self, within_s: float = PATIENCE_S) -> int:
         """Return the exit code."""
-        wait_for(lambda: not self.lives, f"the {self._name} has ended:\n{self.said}", within_s)
+        wait_for(lambda: not self.lives, f"the {self._name} has ended:\n{self.output}", within_s)
         return self._process.wait()
 
-    def tell(self, number: signal.Signals) -> None:
+    def send_signal(self, number: signal.Signals) -> None:
         """Send a signal."""
         os.kill(self.pid, number)
 
-    def tell_to_end(self) -> None:
+    def terminate(self) -> None:
         """Send SIGTERM without waiting."""
-        self.tell(signal.SIGTERM)
+        self.send_signal(signal.SIGTERM)
 
     def stop(self, within_s: float = PATIENCE_S) -> int:
         """Send SIGTERM and return the exit code."""
-        self.tell_to_end()
+        self.terminate()
         return self.await_end(within_s)
 
     def kill(self) -> None:
@@ -114,7 +116,7 @@ class ChildProcess:
 
     @property
     def _obituary(self) -> str:
-        return f"the {self._name} ended with {self._process.returncode}:\n{self.said}"
+        return f"the {self._name} ended with {self._process.returncode}:\n{self.output}"
 
     def _first(self, name: str) -> Json | None:
         return next((event for event in self.events if event["event"] == name), None)

@@ -14,7 +14,7 @@ from tests.support.waiting import PATIENCE_S, wait_for
 PAGE = 5000
 
 
-class Said(NamedTuple):
+class SwarmMessage(NamedTuple):
     """One message of a swarm's log or channel."""
 
     mid: str
@@ -81,7 +81,9 @@ class Client:
                 pipe.xadd(input_of(uid), {"swarm": swarm, "data": make_envelope(text)})
             return [ident.decode() for ident in pipe.execute()]
 
-    def ask(self, uid: str, text: str, *, within_s: float = PATIENCE_S, **how: str) -> list[Said]:
+    def ask(
+        self, uid: str, text: str, *, within_s: float = PATIENCE_S, **how: str
+    ) -> list[SwarmMessage]:
         """Send a message and return all messages of its cascade, beginning with itself."""
         ident = self.enter(uid, text, **how)
         self.await_done(uid, ident, within_s)
@@ -118,12 +120,12 @@ class Client:
         ]
         return len(self.redis.xrange(input_of(uid), max=last[0]))
 
-    def log(self, uid: str, swarm: str = "chat") -> list[Said]:
+    def log(self, uid: str, swarm: str = "chat") -> list[SwarmMessage]:
         """Return a swarm's log, oldest message first."""
-        found: list[Said] = []
+        found: list[SwarmMessage] = []
         after = "-"
         while entries := self.redis.xrange(swarm_of(uid, swarm), after, count=PAGE):
-            found += [as_said(fields[b"mid"], fields[b"data"]) for _, fields in entries]
+            found += [parse_message(fields[b"mid"], fields[b"data"]) for _, fields in entries]
             after = "(" + entries[-1][0].decode()
         return found
 
@@ -143,7 +145,7 @@ class Client:
         )
 
 
-class Ear:
+class Subscriber:
     """Subscribes to a swarm's channel. Use it as a context."""
 
     def __init__(self, client: Client, uid: str, swarm: str = "chat") -> None:
@@ -186,7 +188,7 @@ def swarm_of(uid: str, swarm: str) -> str:
     return f"swarm:{{{uid}}}:{swarm}"
 
 
-def as_said(mid: bytes, data: bytes) -> Said:
+def parse_message(mid: bytes, data: bytes) -> SwarmMessage:
     """Return a message with its ID."""
     envelope = orjson.loads(data)
-    return Said(mid.decode(), envelope["from"], envelope["args"][0]["text"], envelope)
+    return SwarmMessage(mid.decode(), envelope["from"], envelope["args"][0]["text"], envelope)

@@ -4,19 +4,19 @@ from typing import Any, NamedTuple
 
 from tests.support.bundles import Json
 from tests.support.http import Answer, ask
-from tests.support.served import Served
+from tests.support.web_system import WebSystem
 
 
 class Codebolt(NamedTuple):
     """A pipeline of a server, called by Codebolt's paths with its prefix."""
 
-    served: Served
+    web_system: WebSystem
     uid: str
 
     def __call__(
         self, method: str, path: str, body: Json | bytes | str = b"", **headers: str
     ) -> Answer:
-        return ask(self.served.url, method, f"/p/{self.uid}{path}", body, headers)
+        return ask(self.web_system.url, method, f"/p/{self.uid}{path}", body, headers)
 
     def get(self, path: str) -> Any:
         """Return the JSON at a path."""

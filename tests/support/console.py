@@ -11,14 +11,14 @@ from typing import Any
 
 from playwright.sync_api import Browser, Page, expect
 
-from tests.support.served import Served
+from tests.support.web_system import WebSystem
 
 # What the browser and htmx log about refused requests.
 LOGGED = ("Failed to load resource", "htmx:", "Response Status Error")
 SCREENSHOTS = Path(__file__).resolve().parents[2] / "docs" / "console"
 
 
-def keep(page: Page, name: str) -> None:
+def save_screenshot(page: Page, name: str) -> None:
     """Write a screenshot of the visible part of a page to docs/console/NAME.png."""
     if "KEEP_SCREENSHOTS" in os.environ:
         SCREENSHOTS.mkdir(exist_ok=True)
@@ -26,7 +26,7 @@ def keep(page: Page, name: str) -> None:
 
 
 @contextmanager
-def open_page(browser: Browser, served: Served, path: str, **how: Any) -> Iterator[Page]:
+def open_page(browser: Browser, web_system: WebSystem, path: str, **how: Any) -> Iterator[Page]:
     """Open a page. Fails unless it answers 200, on script errors and on requests elsewhere."""
     context = browser.new_context(**how)
     page, faults, asked = context.new_page(), list[str](), list[str]()
@@ -36,10 +36,10 @@ def open_page(browser: Browser, served: Served, path: str, **how: Any) -> Iterat
     )
     page.on("request", lambda request: asked.append(request.url))
     try:
-        answer = page.goto(served.url + path)
+        answer = page.goto(web_system.url + path)
         assert answer is not None and answer.status == 200, (path, answer)
         yield page
-        assert [url for url in asked if not url.startswith(served.url)] == []
+        assert [url for url in asked if not url.startswith(web_system.url)] == []
         assert [fault for fault in faults if not fault.startswith(LOGGED)] == []
     finally:
         context.close()

@@ -15,9 +15,9 @@ from tests.support.bundles import (
     make_uid,
 )
 from tests.support.http import ask
-from tests.support.pages import put
-from tests.support.served import Served
+from tests.support.pages import deploy_bundle
 from tests.support.waiting import wait_for
+from tests.support.web_system import WebSystem
 
 RECORDS: tuple[Json, ...] = (
     {"content": "The meeting is at 3pm in the green room", "kind": "note", "tags": ["team"]},
@@ -55,7 +55,7 @@ class Content(NamedTuple):
 class Opened(NamedTuple):
     """A product with something on every page, and a browser."""
 
-    served: Served
+    web_system: WebSystem
     content: Content
     browser: Browser
 
@@ -63,39 +63,46 @@ class Opened(NamedTuple):
 @contextmanager
 def open_console() -> Iterator[Opened]:
     """Start a product, fill its pages, and start a browser."""
-    with Served() as served, chromium() as browser:
-        yield Opened(served, fill_console(served), browser)
+    with WebSystem() as web_system, chromium() as browser:
+        yield Opened(web_system, fill_console(web_system), browser)
 
 
-def post(served: Served, path: str, body: Json) -> Any:
+def post(web_system: WebSystem, path: str, body: Json) -> Any:
     """Send JSON and return the JSON of the answer, which must be a success."""
-    answer = ask(served.url, "POST", path, body)
+    answer = ask(web_system.url, "POST", path, body)
     assert answer.status in (200, 201, 202), answer
     return answer.json
 
 
-def fill_console(served: Served) -> Content:
+def fill_console(web_system: WebSystem) -> Content:
     """Deploy a pipeline and give each page something to show."""
     endless = make_agent("endless", "add_1", on="loop", to="loop")
-    uid = put(served.url, make_bundle(make_uid(), PERSON, *make_commands(), endless))
+    uid = deploy_bundle(web_system.url, make_bundle(make_uid(), PERSON, *make_commands(), endless))
     base = f"/v1/pipelines/{uid}"
-    guid, *_ = [post(served, f"{base}/records", one)["guid"] for one in RECORDS]
-    ask(served.url, "PATCH", f"{base}/records/{guid}", {"content": f"{RECORDS[0]['content']} now"})
-    entry = post(served, f"{base}/swarms/chat/messages?wait=60", {"text": "/write from the chat"})
-    post(served, f"{base}/swarms/loop/messages", {"text": "1"})
+    guid, *_ = [post(web_system, f"{base}/records", one)["guid"] for one in RECORDS]
+    ask(
+        web_system.url,
+        "PATCH",
+        f"{base}/records/{guid}",
+        {"content": f"{RECORDS[0]['content']} now"},
+    )
+    entry = post(
+        web_system, f"{base}/swarms/chat/messages?wait=60", {"text": "/write from the chat"}
+    )
+    post(web_system, f"{base}/swarms/loop/messages", {"text": "1"})
     (letter,) = wait_for(
-        lambda: ask(served.url, "GET", f"/v1/dead-letters?pipeline={uid}").json["items"],
+        lambda: ask(web_system.url, "GET", f"/v1/dead-letters?pipeline={uid}").json["items"],
         "the dead letter",
     )
     addresses = _addresses(uid, guid, entry["message_id"], letter["id"])
-    return Content(uid, guid, addresses | _named_addresses(served, uid))
+    return Content(uid, guid, addresses | _named_addresses(web_system, uid))
 
 
-def _named_addresses(served: Served, uid: str) -> dict[str, str]:
+def _named_addresses(web_system: WebSystem, uid: str) -> dict[str, str]:
     """Write a named memory and a recipe. Return the addresses of their pages."""
     fact = {"memory": "Customer", "content": "Customer prefers email", "tags": ["crm"]}
-    entry = post(served, f"/v1/pipelines/{uid}/entries", fact)
-    post(served, f"/v1/pipelines/{uid}/recipes", {"definition": RECIPE})
+    entry = post(web_system, f"/v1/pipelines/{uid}/entries", fact)
+    post(web_system, f"/v1/pipelines/{uid}/recipes", {"definition": RECIPE})
     base = f"/pipelines/{uid}"
     return {
         "Named memories": f"{base}/memories",

@@ -5,7 +5,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from tests.support.house import House
+from tests.support.system import TestSystem
 
 PAGE = 4096
 
@@ -47,11 +47,11 @@ def as_after_a_crash(file: Path) -> None:
     log_of(file).write_bytes(b"nothing that counts")
 
 
-def fill(house: House, uid: str, count: int = 1500) -> None:
+def fill(system: TestSystem, uid: str, count: int = 1500) -> None:
     """Write records, by default enough for a checkpoint, and wait until they are stored."""
     text = "/write tea number %d, of which nothing may be lost: " + "leaf " * 50
     for start in range(0, count, 500):
-        house.client.enter_together(
+        system.client.enter_together(
             uid, [text % number for number in range(start, min(start + 500, count))]
         )
-    house.client.await_quiet(uid, 30)
+    system.client.await_quiet(uid, 30)

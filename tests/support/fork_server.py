@@ -30,7 +30,7 @@ from pathlib import Path
 from pkgutil import iter_modules
 from typing import NamedTuple
 
-from tests.support.kept_document import keep_document
+from tests.support.cached_document import cache_document
 from tests.support.patience import allow_slow_searches
 
 MODULES = (
@@ -198,7 +198,7 @@ def load() -> None:
             importlib.import_module(found.name)
     for module in MODULES:
         importlib.import_module(module)
-    keep_document()
+    cache_document()
     allow_slow_searches()
     too_many = [name for name in NOT_LOADED if name in sys.modules]
     assert not too_many, f"the fork server must not load {too_many}"

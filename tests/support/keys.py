@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 from memrelay.memory.control.catalog import Catalog
 from memrelay.memory.control.keys import ALL, SCOPES, NewKey
-from tests.support.served import Served
 from tests.support.waiting import wait_for
+from tests.support.web_system import WebSystem
 
 
-class Held(NamedTuple):
+class ApiKey(NamedTuple):
     """A key as its holder has it."""
 
     id: str
@@ -25,32 +25,32 @@ class Held(NamedTuple):
 
 def make_key(
     root: Path, *scopes: str, pipelines: tuple[str, ...] = (ALL,), lasts_ms: int | None = None
-) -> Held:
+) -> ApiKey:
     """Create a key, by default with every scope. A negative `lasts_ms` makes an expired key."""
     return asyncio.run(_make(root, scopes or SCOPES, pipelines, lasts_ms))
 
 
 async def _make(
     root: Path, scopes: tuple[str, ...], pipelines: tuple[str, ...], lasts_ms: int | None
-) -> Held:
+) -> ApiKey:
     now_ms = time.time_ns() // 1_000_000
     async with Catalog(root) as catalog:
         expires_at = None if lasts_ms is None else now_ms + lasts_ms
         created = await catalog.keys.create(
             NewKey("test", scopes, pipelines, expires_at), now_ms=now_ms
         )
-    return Held(created.key.id, created.text)
+    return ApiKey(created.key.id, created.text)
 
 
-def revoke(root: Path, key: Held) -> None:
+def revoke(root: Path, key: ApiKey) -> None:
     asyncio.run(_revoke(root, key))
 
 
-async def _revoke(root: Path, key: Held) -> None:
+async def _revoke(root: Path, key: ApiKey) -> None:
     async with Catalog(root) as catalog:
         assert await catalog.keys.revoke(key.id, time.time_ns() // 1_000_000)
 
 
-def await_closed(served: Served) -> None:
+def await_closed(web_system: WebSystem) -> None:
     """Wait until the web server requires authentication."""
-    wait_for(lambda: served.get("/status").status == 401, "who has no key is not let in")
+    wait_for(lambda: web_system.get("/status").status == 401, "who has no key is not let in")

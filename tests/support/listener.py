@@ -85,19 +85,19 @@ class Listener:
         opcode, payload, self._buffer = whole
         return opcode, payload
 
-    def hear(self) -> dict[str, Any]:
+    def receive(self) -> dict[str, Any]:
         """Return the next message of the log: {"cursor", "mid", "message"}."""
         opcode, payload = self.frame()
         if opcode == PING:
             self.send(PONG, payload)
-            return self.hear()
+            return self.receive()
         assert opcode == TEXT, (opcode, payload)
         heard: dict[str, Any] = json.loads(payload)
         return heard
 
     def texts(self, count: int) -> list[str]:
         """Return the texts of the next messages."""
-        return [self.hear()["message"]["args"][0]["text"] for _ in range(count)]
+        return [self.receive()["message"]["args"][0]["text"] for _ in range(count)]
 
     def close_frame(self) -> Closed:
         """Read up to the close frame and return it."""

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from tests.support.bundles import Json
 from tests.support.http import Answer, ask
-from tests.support.keys import Held
+from tests.support.keys import ApiKey
 
 REVISION = "2026-07-28"
 PREFIX = "io.modelcontextprotocol"
@@ -31,7 +31,7 @@ class McpCalls(NamedTuple):
 
     url: str
     path: str
-    key: Held | None = None
+    key: ApiKey | None = None
 
     def ask(self, method: str, **params: Any) -> Answer:
         """Send a request and return the answer."""
@@ -59,7 +59,7 @@ class McpCalls(NamedTuple):
         return McpStream(self, {"notifications": wanted}, buffer_bytes)
 
 
-def make_request(method: str, params: Json, key: Held | None) -> tuple[Json, dict[str, str]]:
+def make_request(method: str, params: Json, key: ApiKey | None) -> tuple[Json, dict[str, str]]:
     """Return the body and the headers of a request."""
     meta = {
         f"{PREFIX}/protocolVersion": REVISION,
@@ -108,7 +108,7 @@ class McpStream:
 
     def __enter__(self) -> Self:
         try:
-            self.honored = self.hear()["params"]["notifications"]
+            self.honored = self.receive()["params"]["notifications"]
         except (AssertionError, EOFError, OSError):
             self.close()
             raise
@@ -127,7 +127,7 @@ class McpStream:
         self._file.close()
         self.socket.close()
 
-    def hear(self) -> Json:
+    def receive(self) -> Json:
         """Return the next message. Raises EOFError: the stream has ended."""
         while line := self._file.readline():
             if line.startswith(b"data: "):
@@ -140,7 +140,7 @@ class McpStream:
 
     def hear_update(self) -> str:
         """Return the URI of the next update, or "list" if the list of resources changed."""
-        message = self.hear()
+        message = self.receive()
         if message["method"] == "notifications/resources/list_changed":
             return "list"
         assert message["method"] == "notifications/resources/updated"

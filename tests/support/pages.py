@@ -10,7 +10,7 @@ from tests.support.http import Answer, ask
 TAG = re.compile(r"<[^>]*>")
 
 
-def put(url: str, bundle: Json) -> str:
+def deploy_bundle(url: str, bundle: Json) -> str:
     """Deploy a bundle over HTTP and return its UID; no event loop is needed."""
     uid: str = bundle["pipeline_uid"]
     answer = ask(url, "PUT", f"/v1/pipelines/{uid}", bundle)

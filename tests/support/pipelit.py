@@ -9,18 +9,18 @@ from memrelay import connect_sync
 from memrelay.integrations.langgraph import MemrelaySaver
 from tests.support.bundles import Json
 from tests.support.http import Answer, ask
-from tests.support.served import Served
+from tests.support.web_system import WebSystem
 
 
 class Pipelit(NamedTuple):
     """A pipeline of a server, called by Pipelit's paths with its prefix."""
 
-    served: Served
+    web_system: WebSystem
     uid: str
 
     def __call__(self, method: str, path: str, body: Json | bytes = b"") -> Answer:
         """Send a request to a path below /api/v1."""
-        return ask(self.served.url, method, f"/p/{self.uid}/api/v1/{path}", body)
+        return ask(self.web_system.url, method, f"/p/{self.uid}/api/v1/{path}", body)
 
     def page(self, path: str) -> Any:
         answer = self("GET", path)
@@ -33,7 +33,7 @@ class Pipelit(NamedTuple):
 
     def operate(self, path: str, **given: Any) -> Any:
         """Call an operation by its own path."""
-        answer = self.served.post(f"/v1/pipelines/{self.uid}/{path}", given)
+        answer = self.web_system.post(f"/v1/pipelines/{self.uid}/{path}", given)
         assert answer.status == 200, answer
         return answer.json
 
@@ -48,7 +48,7 @@ class Pipelit(NamedTuple):
 
     def chat(self, thread: str, *texts: str) -> None:
         """Have a conversation with an agent that echoes each text. A turn has three checkpoints."""
-        with connect_sync(self.served.url) as client:
+        with connect_sync(self.web_system.url) as client:
             builder = StateGraph(MessagesState)
             builder.add_node("echo", _echo)
             builder.add_edge(START, "echo")

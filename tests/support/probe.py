@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 
 from tests.support.bundles import make_bundle, make_uid
-from tests.support.house import House
+from tests.support.system import TestSystem
 
 LEAST = 20  # answers
 
@@ -12,10 +12,10 @@ LEAST = 20  # answers
 class Probe:
     """A pipeline that is called repeatedly."""
 
-    def __init__(self, house: House) -> None:
+    def __init__(self, system: TestSystem) -> None:
         """Deploy it, and call it once to create its store."""
-        self._house, self._uid = house, make_uid()
-        house.deploy(make_bundle(self._uid))
+        self._system, self._uid = system, make_uid()
+        system.deploy(make_bundle(self._uid))
         self._ask()
 
     def slowest_s(self, until: Callable[[], object], within_s: float = 60.0) -> float:
@@ -32,5 +32,5 @@ class Probe:
     def _ask(self) -> float:
         """Return the seconds until the right answer."""
         began = time.monotonic()
-        assert "guid" in self._house.client.answer(self._uid, "/write still here")
+        assert "guid" in self._system.client.answer(self._uid, "/write still here")
         return time.monotonic() - began

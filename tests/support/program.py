@@ -89,7 +89,7 @@ class Program:
         wait_for(is_removed, "the folder is removed")
 
     @property
-    def said(self) -> str:
+    def output(self) -> str:
         """The output of `up`, over all its runs."""
         return self._log.read_text(errors="replace") if self._log.exists() else ""
 
@@ -108,13 +108,13 @@ class Program:
 
     def up(self, *command: str) -> None:
         """Start `memrelay up`, or another serving command, and wait until it serves."""
-        start = len(self.said)
+        start = len(self.output)
         words, environment = command or ("up",), self.environment
         with self._log.open("ab") as file, open(os.devnull, "rb") as nothing:
             self._up = start_python(MODULE, words, self.folder, environment, (nothing, file, file))
         mark = "pipelines_served" if command else "Press Ctrl-C to stop"
-        wait_for(lambda: mark in self.said[start:] or self._up.poll() is not None, "it is up")
-        assert self._up.poll() is None, self.said[start:]
+        wait_for(lambda: mark in self.output[start:] or self._up.poll() is not None, "it is up")
+        assert self._up.poll() is None, self.output[start:]
 
     def end(self, signal_number: int = signal.SIGTERM, within_s: float = 60.0) -> int:
         """Send `up` a signal and return its exit code."""

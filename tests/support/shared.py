@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Generic, TypeVar
 
-from tests.support.house import House
-from tests.support.served import Served
+from tests.support.system import TestSystem
+from tests.support.web_system import WebSystem
 
 System = TypeVar("System")
 # A deploy costs more the more pipelines there are: 14 ms with none, 45 ms with 300.
@@ -19,9 +19,9 @@ class Shared(Generic[System]):
     def __init__(
         self,
         start: Callable[[], AbstractContextManager[System]],
-        find_house: Callable[[System], House],
+        find_system: Callable[[System], TestSystem],
     ) -> None:
-        self._start, self._find_house, self._stack = start, find_house, ExitStack()
+        self._start, self._find_system, self._stack = start, find_system, ExitStack()
         self._running: System | None = None
 
     def __enter__(self) -> "Shared[System]":
@@ -32,7 +32,7 @@ class Shared(Generic[System]):
 
     def get(self) -> System:
         """Return the system for the tests of one file."""
-        if self._running is None or self._find_house(self._running).deployed > MOST_PIPELINES:
+        if self._running is None or self._find_system(self._running).deployed > MOST_PIPELINES:
             self._stack.close()
             self._running = None
             self._running = self._stack.enter_context(self._start())
@@ -40,18 +40,18 @@ class Shared(Generic[System]):
 
 
 @contextmanager
-def running_house() -> Iterator[House]:
+def running_system() -> Iterator[TestSystem]:
     """A bus server, a memory root, and a worker that must end in order."""
-    with House() as house:
-        worker = house.start_worker()
-        yield house
+    with TestSystem() as system:
+        worker = system.start_worker()
+        yield system
         assert worker.stop() == 0
 
 
 @contextmanager
-def running_served() -> Iterator[Served]:
+def running_web_system() -> Iterator[WebSystem]:
     """A bus server, a memory root, a worker and a web server, which fails no request."""
-    with Served(secrets=SECRETS, WEB__RATE="0") as served:
-        yield served
-        assert served.web.stop() == 0
-        assert not [event for event in served.web.events if event["event"] == "request_failed"]
+    with WebSystem(secrets=SECRETS, WEB__RATE="0") as web_system:
+        yield web_system
+        assert web_system.web.stop() == 0
+        assert not [event for event in web_system.web.events if event["event"] == "request_failed"]

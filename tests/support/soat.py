@@ -4,9 +4,9 @@ from typing import NamedTuple
 
 from tests.support.bundles import Json
 from tests.support.http import Answer, ask
-from tests.support.keys import Held
-from tests.support.served import Served
+from tests.support.keys import ApiKey
 from tests.support.waiting import wait_for
+from tests.support.web_system import WebSystem
 
 EMAIL = "Customer prefers email over phone calls"
 MEMORIES = "/api/v1/memories"
@@ -16,7 +16,7 @@ FACTS = "/api/v1/memories/{memory}/entries"
 class Soat(NamedTuple):
     """A web server with the built-in embedding model."""
 
-    served: Served
+    web_system: WebSystem
     uid: str
 
     def __call__(
@@ -24,16 +24,16 @@ class Soat(NamedTuple):
         method: str,
         path: str,
         body: Json | bytes = b"",
-        key: Held | None = None,
+        key: ApiKey | None = None,
         **headers: str,
     ) -> Answer:
-        return ask(self.served.url, method, path, body, headers | (key.headers if key else {}))
+        return ask(self.web_system.url, method, path, body, headers | (key.headers if key else {}))
 
     def await_embedder(self) -> None:
         """Wait until writes are compared by vectors: a write waits for the model only for a while,
         and is compared by its words after that.
         """
-        other = Soat(self.served, self.served.deploy())
+        other = Soat(self.web_system, self.web_system.deploy())
 
         def knows_the_meaning() -> bool:
             memory = other.make()

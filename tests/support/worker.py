@@ -27,5 +27,5 @@ def start_worker_process(
 
 def arm(worker: ChildProcess) -> None:
     """Make a worker that was started with `armed` false count its steps from now on."""
-    worker.tell(signal.SIGUSR1)
-    wait_for(lambda: "armed" in worker.said.splitlines(), "it is armed")
+    worker.send_signal(signal.SIGUSR1)
+    wait_for(lambda: "armed" in worker.output.splitlines(), "it is armed")

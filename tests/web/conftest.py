@@ -7,41 +7,41 @@ from operator import attrgetter
 import pytest
 
 from tests.support.keys import await_closed, make_key
-from tests.support.served import Served
-from tests.support.shared import Shared, running_served
+from tests.support.shared import Shared, running_web_system
 from tests.support.soat import Soat
+from tests.support.web_system import WebSystem
 
 
 @pytest.fixture(scope="session")
-def shared_served() -> Iterator[Shared[Served]]:
-    with Shared(running_served, attrgetter("house")) as shared:
+def shared_web_system() -> Iterator[Shared[WebSystem]]:
+    with Shared(running_web_system, attrgetter("system")) as shared:
         yield shared
 
 
 @pytest.fixture(scope="module")
-def served(shared_served: Shared[Served]) -> Served:
+def web_system(shared_web_system: Shared[WebSystem]) -> WebSystem:
     """A bus, a memory root, a worker, and a web server, for tests that neither stop nor change
     them.
     """
-    return shared_served.get()
+    return shared_web_system.get()
 
 
 @pytest.fixture(scope="session")
-def shared_keyed() -> Iterator[Shared[Served]]:
-    with Shared(running_keyed, attrgetter("house")) as shared:
+def shared_keyed() -> Iterator[Shared[WebSystem]]:
+    with Shared(running_keyed, attrgetter("system")) as shared:
         yield shared
 
 
 @contextmanager
-def running_keyed() -> Iterator[Served]:
-    with running_served() as served:
-        make_key(served.house.root)
-        await_closed(served)
-        yield served
+def running_keyed() -> Iterator[WebSystem]:
+    with running_web_system() as web_system:
+        make_key(web_system.system.root)
+        await_closed(web_system)
+        yield web_system
 
 
 @pytest.fixture(scope="module")
-def keyed(shared_keyed: Shared[Served]) -> Served:
+def keyed(shared_keyed: Shared[WebSystem]) -> WebSystem:
     """A system that has a key, and always keeps one."""
     return shared_keyed.get()
 
@@ -49,9 +49,9 @@ def keyed(shared_keyed: Shared[Served]) -> Served:
 @pytest.fixture(scope="module")
 def soat() -> Iterator[Soat]:
     """Start a system with the built-in embedder and one pipeline."""
-    with Served(worker=False) as served:
-        served.house.start_worker(embedding={"model": "local"})
-        soat = Soat(served, served.deploy())
+    with WebSystem(worker=False) as web_system:
+        web_system.system.start_worker(embedding={"model": "local"})
+        soat = Soat(web_system, web_system.deploy())
         soat.await_embedder()
         yield soat
-        assert not [event for event in served.web.events if event["event"] == "request_failed"]
+        assert not [event for event in web_system.web.events if event["event"] == "request_failed"]

@@ -2,20 +2,20 @@
 
 from tests.support.bundles import Json
 from tests.support.http import Answer, ask
-from tests.support.served import Served
+from tests.support.web_system import WebSystem
 
 
 class Records:
     """A client for a pipeline's records."""
 
-    def __init__(self, served: Served, uid: str = "") -> None:
-        self.served, self.uid = served, uid or served.deploy()
+    def __init__(self, web_system: WebSystem, uid: str = "") -> None:
+        self.web_system, self.uid = web_system, uid or web_system.deploy()
 
     def __call__(
         self, method: str, path: str = "", body: bytes | Json = b"", **headers: str
     ) -> Answer:
         return ask(
-            self.served.url, method, f"/v1/pipelines/{self.uid}/records{path}", body, headers
+            self.web_system.url, method, f"/v1/pipelines/{self.uid}/records{path}", body, headers
         )
 
     def create(self, content: str, **headers: str) -> Json:

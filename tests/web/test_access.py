@@ -15,10 +15,10 @@ from memrelay.web.auth.access import OPEN, OWN, get_access, needs_all_pipelines
 from memrelay.web.models.codebolt.errors import CODEBOLT
 from tests.support.bundles import make_bundle, make_uid
 from tests.support.http import Answer, ask
-from tests.support.keys import Held, await_closed, make_key, revoke
+from tests.support.keys import ApiKey, await_closed, make_key, revoke
 from tests.support.routes import app_for
 from tests.support.run_worker import deploy
-from tests.support.served import Served
+from tests.support.web_system import WebSystem
 
 CANARY = "canary-swarm"
 # One rule guards all routes of an access, so a few of each show that it holds. All are slow.
@@ -76,7 +76,7 @@ def routes_of(root: Path) -> list[Route]:
 class AccessServer(NamedTuple):
     """A server with two pipelines and one key of each kind."""
 
-    served: Served
+    web_system: WebSystem
     routes: list[Route]
     kinds: dict[str, dict[str, str]]
     mine: list[str]
@@ -85,13 +85,15 @@ class AccessServer(NamedTuple):
         return self.send(route, self.kinds[kind], uid)
 
     def send(self, route: Route, headers: dict[str, str], uid: str = "") -> Answer:
-        return ask(self.served.url, route.method, route.filled(uid or self.mine[0]), b"", headers)
+        return ask(
+            self.web_system.url, route.method, route.filled(uid or self.mine[0]), b"", headers
+        )
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AccessServer]:
-    with Served(worker=False) as served:
-        root, routes = served.house.root, routes_of(tmp_path_factory.mktemp("routes"))
+    with WebSystem(worker=False) as web_system:
+        root, routes = web_system.system.root, routes_of(tmp_path_factory.mktemp("routes"))
         mine, other = [make_uid() for _ in routes], make_uid()
         asyncio.run(
             deploy(root, *[make_bundle(uid) for uid in mine], make_bundle(other, name=CANARY))
@@ -104,8 +106,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AccessServer]:
             "no key at all": {"Authorization": "Bearer x"},
             "another scheme": {"Authorization": f"Basic {right.text}"},
             "malformed": {"Authorization": "Bearer mr_x"},
-            "wrong secret": Held("", right.text[:-1] + "01"[right.text.endswith("0")]).headers,
-            "another id": Held("", f"mr_{'0' * 12}_{right.text[16:]}").headers,
+            "wrong secret": ApiKey("", right.text[:-1] + "01"[right.text.endswith("0")]).headers,
+            "another id": ApiKey("", f"mr_{'0' * 12}_{right.text[16:]}").headers,
             "no session": {"Cookie": "memrelay_session=x"},
             "a hash for a key": {"Cookie": f"memrelay_session={right.text}"},
             "expired": make_key(root, lasts_ms=-1).headers,
@@ -120,8 +122,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AccessServer]:
             ).headers
             for scope in SCOPES
         }
-        await_closed(served)
-        yield AccessServer(served, routes, kinds, mine)
+        await_closed(web_system)
+        yield AccessServer(web_system, routes, kinds, mine)
 
 
 @pytest.fixture(params=["samples", pytest.param("all", marks=pytest.mark.slow)])
@@ -214,7 +216,7 @@ def test_a_route_with_a_scope_rejects_strangers(
 
 
 def test_a_page_redirects_to_the_login_and_back(server: AccessServer) -> None:
-    answer = ask(server.served.url, "GET", f"/pipelines/{server.mine[0]}")
+    answer = ask(server.web_system.url, "GET", f"/pipelines/{server.mine[0]}")
 
     assert (answer.status, answer.headers["location"]) == (
         303,

@@ -10,7 +10,7 @@ from memrelay.web.openapi.groups import GROUPS, SECTIONS
 from memrelay.web.openapi.reference import read_reference
 from tests.support.http import Answer
 from tests.support.pages import lines_to_try, text_of
-from tests.support.served import Served
+from tests.support.web_system import WebSystem
 
 MAX_PAGE_BYTES = 300_000
 # The types of a body whose example is JSON.
@@ -18,21 +18,21 @@ JSON = "application/json"
 
 
 @pytest.fixture(scope="module")
-def document(served: Served) -> dict[str, Any]:
-    return served.get("/openapi.json").json
+def document(web_system: WebSystem) -> dict[str, Any]:
+    return web_system.get("/openapi.json").json
 
 
 @pytest.fixture(scope="module")
-def pages(served: Served) -> dict[str, Answer]:
+def pages(web_system: WebSystem) -> dict[str, Answer]:
     """Return the page of each group that the overview links."""
-    links = re.findall(r'href="/docs/(\w+)"', served.get("/docs").body.decode())
-    return {name: served.get(f"/docs/{name}") for name in links}
+    links = re.findall(r'href="/docs/(\w+)"', web_system.get("/docs").body.decode())
+    return {name: web_system.get(f"/docs/{name}") for name in links}
 
 
 def test_the_overview_shows_each_group_with_its_number_of_routes(
-    served: Served, document: dict[str, Any], pages: dict[str, Answer]
+    web_system: WebSystem, document: dict[str, Any], pages: dict[str, Answer]
 ) -> None:
-    text = text_of(served.get("/docs"))
+    text = text_of(web_system.get("/docs"))
     items = [item for methods in document["paths"].values() for item in methods.values()]
     tags = [item["tags"][0] for item in items]
 
@@ -74,7 +74,7 @@ def test_every_page_is_short_self_contained_and_plain(pages: dict[str, Answer]) 
 
 
 def test_a_group_shows_fields_types_responses_and_a_command(
-    served: Served, pages: dict[str, Answer]
+    web_system: WebSystem, pages: dict[str, Answer]
 ) -> None:
     text = text_of(pages["records"])
 
@@ -90,7 +90,7 @@ def test_a_group_shows_fields_types_responses_and_a_command(
     ):
         assert phrase in text, phrase
     assert (
-        f"curl -X POST {served.url}/v1/pipelines/UID/records/search "
+        f"curl -X POST {web_system.url}/v1/pipelines/UID/records/search "
         """-H 'Content-Type: application/json' -d '{"query": "meeting"}'"""
     ) in lines_to_try(pages["records"])
 
@@ -128,27 +128,29 @@ def test_each_example_body_is_valid(document: dict[str, Any]) -> None:
         assert faults == [], (ident, example)
 
 
-def test_the_example_bundle_can_be_deployed(served: Served, document: dict[str, Any]) -> None:
+def test_the_example_bundle_can_be_deployed(
+    web_system: WebSystem, document: dict[str, Any]
+) -> None:
     page = read_reference(document).find("pipelines")
     assert page is not None
     (body,) = [route.body for route in page.routes if route.ident == "pipelines.create"]
     assert body is not None
 
-    deployed = served.post("/v1/pipelines", body.text, Content_Type=JSON)
+    deployed = web_system.post("/v1/pipelines", body.text, Content_Type=JSON)
 
     assert deployed.status == 201, deployed
 
 
-def test_the_filter_finds_routes_by_words(served: Served) -> None:
-    found = text_of(served.get("/docs?q=Search+RECORDS"))
-    nothing = served.get("/docs?q=%3Cscript%3Exylophone")
+def test_the_filter_finds_routes_by_words(web_system: WebSystem) -> None:
+    found = text_of(web_system.get("/docs?q=Search+RECORDS"))
+    nothing = web_system.get("/docs?q=%3Cscript%3Exylophone")
 
     assert "/v1/pipelines/{uid}/records/search" in found and "routes for" in found
     assert "/v1/pipelines/{uid}/kv/{key}" not in found
     assert "No matches." in text_of(nothing) and b"<script>xylophone" not in nothing.body
 
 
-def test_an_unknown_group_is_the_usual_missing_page(served: Served) -> None:
-    page = served.get("/docs/xylophone")
+def test_an_unknown_group_is_the_usual_missing_page(web_system: WebSystem) -> None:
+    page = web_system.get("/docs/xylophone")
 
     assert page.status == 404 and "has no group 'xylophone'" in text_of(page)

@@ -6,52 +6,55 @@ from concurrent.futures import ThreadPoolExecutor
 
 from tests.support.bundles import Json, make_bundle, make_commands, make_memory, make_uid
 from tests.support.child import ChildProcess, start_program
-from tests.support.house import House
 from tests.support.http import Answer, ask
-from tests.support.keys import Held, await_closed, make_key, revoke
+from tests.support.keys import ApiKey, await_closed, make_key, revoke
 from tests.support.listener import Listener
-from tests.support.served import Served
+from tests.support.system import TestSystem
 from tests.support.waiting import LATE_S, wait_for
+from tests.support.web_system import WebSystem
 
 
-def get(served: Served, path: str, key: Held) -> Answer:
-    return ask(served.url, "GET", path, b"", key.headers)
+def get(web_system: WebSystem, path: str, key: ApiKey) -> Answer:
+    return ask(web_system.url, "GET", path, b"", key.headers)
 
 
 def test_the_first_key_makes_authentication_mandatory_until_the_end() -> None:
-    with Served(worker=False) as served:
-        assert served.get("/status").status == 200
-        assert "no key was ever made" in served.web.await_event("web_ready")["access"]
+    with WebSystem(worker=False) as web_system:
+        assert web_system.get("/status").status == 200
+        assert "no key was ever made" in web_system.web.await_event("web_ready")["access"]
 
-        key = make_key(served.house.root)
-        await_closed(served)
-        assert get(served, "/status", key).status == 200
+        key = make_key(web_system.system.root)
+        await_closed(web_system)
+        assert get(web_system, "/status", key).status == 200
 
-        revoke(served.house.root, key)
-        wait_for(lambda: get(served, "/status", key).status == 401, "the key is rejected")
-        assert (served.get("/status").status, served.get("/v1/pipelines").status) == (401, 401)
+        revoke(web_system.system.root, key)
+        wait_for(lambda: get(web_system, "/status", key).status == 401, "the key is rejected")
+        assert (web_system.get("/status").status, web_system.get("/v1/pipelines").status) == (
+            401,
+            401,
+        )
 
-        served.web.stop()
-        served.start_web()
-        assert served.get("/status").status == 401
+        web_system.web.stop()
+        web_system.start_web()
+        assert web_system.get("/status").status == 401
 
 
 def test_losing_all_keys_disables_no_authentication() -> None:
-    with Served(worker=False) as served:
-        make_key(served.house.root)
-        await_closed(served)
+    with WebSystem(worker=False) as web_system:
+        make_key(web_system.system.root)
+        await_closed(web_system)
 
-        os.truncate(served.house.root / "system.db", 0)
+        os.truncate(web_system.system.root / "system.db", 0)
 
-        wait_for(lambda: served.get("/v1/pipelines").status == 503, "the keys cannot be read")
-        assert "it is empty" in served.get("/v1/pipelines").problem[1]
+        wait_for(lambda: web_system.get("/v1/pipelines").status == 503, "the keys cannot be read")
+        assert "it is empty" in web_system.get("/v1/pipelines").problem[1]
 
 
-def test_a_revoked_key_stops_working_within_a_second(keyed: Served) -> None:
-    key = make_key(keyed.house.root, "read")
+def test_a_revoked_key_stops_working_within_a_second(keyed: WebSystem) -> None:
+    key = make_key(keyed.system.root, "read")
     wait_for(lambda: get(keyed, "/status", key).status == 200, "the key is known")
 
-    revoke(keyed.house.root, key)
+    revoke(keyed.system.root, key)
     wait_for(lambda: get(keyed, "/status", key).status == 401, "the key is revoked", 1 + LATE_S)
 
     status, detail = get(keyed, "/status", key).problem
@@ -61,9 +64,9 @@ def test_a_revoked_key_stops_working_within_a_second(keyed: Served) -> None:
     )
 
 
-def test_only_the_right_secret_reveals_that_a_key_was_revoked(keyed: Served) -> None:
-    key = make_key(keyed.house.root, lasts_ms=-1)
-    forged = Held(key.id, f"mr_{key.id}_{'0' * 64}")
+def test_only_the_right_secret_reveals_that_a_key_was_revoked(keyed: WebSystem) -> None:
+    key = make_key(keyed.system.root, lasts_ms=-1)
+    forged = ApiKey(key.id, f"mr_{key.id}_{'0' * 64}")
 
     wait_for(lambda: "has expired" in get(keyed, "/status", key).problem[1], "the key is known")
 
@@ -71,9 +74,9 @@ def test_only_the_right_secret_reveals_that_a_key_was_revoked(keyed: Served) -> 
     assert get(keyed, "/status", forged).headers["www-authenticate"] == "Bearer"
 
 
-def test_lists_and_counts_cover_the_pipelines_of_the_key(keyed: Served) -> None:
+def test_lists_and_counts_cover_the_pipelines_of_the_key(keyed: WebSystem) -> None:
     mine, other = keyed.deploy(), keyed.deploy()
-    key = make_key(keyed.house.root, "read", pipelines=(mine,))
+    key = make_key(keyed.system.root, "read", pipelines=(mine,))
     wait_for(lambda: get(keyed, "/v1/pipelines", key).status == 200, "the key is known")
 
     listed, status = get(keyed, "/v1/pipelines?limit=1", key).json, get(keyed, "/status", key).json
@@ -89,13 +92,13 @@ def test_lists_and_counts_cover_the_pipelines_of_the_key(keyed: Served) -> None:
     assert b"memrelay_http_answers" not in get(keyed, "/metrics", key).body
 
 
-def test_a_key_without_read_gets_no_stored_text_from_a_write(keyed: Served) -> None:
-    uid, root = keyed.deploy(), keyed.house.root
+def test_a_key_without_read_gets_no_stored_text_from_a_write(keyed: WebSystem) -> None:
+    uid, root = keyed.deploy(), keyed.system.root
     writer, reader = make_key(root, "write"), make_key(root, "read", "write")
     base = f"/v1/pipelines/{uid}"
     wait_for(lambda: get(keyed, f"{base}/records", reader).status == 200, "the key is known")
 
-    def send(method: str, path: str, body: Json, key: Held) -> Answer:
+    def send(method: str, path: str, body: Json, key: ApiKey) -> Answer:
         return ask(keyed.url, method, path, body, key.headers)
 
     record = send("POST", f"{base}/records", {"content": "secret"}, reader).json
@@ -124,9 +127,9 @@ def test_a_key_without_read_gets_no_stored_text_from_a_write(keyed: Served) -> N
     assert all(b"secret" in answer.body for answer in shown)
 
 
-def test_a_deploy_key_is_limited_to_its_pipelines_and_their_stores(keyed: Served) -> None:
+def test_a_deploy_key_is_limited_to_its_pipelines_and_their_stores(keyed: WebSystem) -> None:
     mine, other = keyed.deploy(), keyed.deploy()
-    key = make_key(keyed.house.root, "deploy", pipelines=(mine,))
+    key = make_key(keyed.system.root, "deploy", pipelines=(mine,))
     wait_for(lambda: get(keyed, "/status", key).status == 403, "the key is known")
 
     def put(uid: str, memory_id: str) -> Answer:
@@ -152,18 +155,18 @@ def test_a_deploy_key_is_limited_to_its_pipelines_and_their_stores(keyed: Served
 
 
 def test_a_deploy_key_cannot_claim_the_webhooks_of_another_pipeline() -> None:
-    hook = make_memory("write", alias="hook", hears="nobody")
+    hook = make_memory("write", alias="hook", senders="nobody")
     guarded = hook | {"wf_webhook_token": "env:SHOP_TOKEN"}
     path = "/api/v1/pd/webhook/shop-token/hook_/memory_write?wait=60"
     settings = {"SECRETS__ENV": "mine_1:MY_TOKEN"}
-    with Served(secrets={"SHOP_TOKEN": "shop-token", "MY_TOKEN": "x"}, **settings) as served:
-        shop = served.deploy(guarded)
-        key = make_key(served.house.root, "deploy", pipelines=("mine_1",))
-        await_closed(served)
+    with WebSystem(secrets={"SHOP_TOKEN": "shop-token", "MY_TOKEN": "x"}, **settings) as web_system:
+        shop = web_system.deploy(guarded)
+        key = make_key(web_system.system.root, "deploy", pipelines=("mine_1",))
+        await_closed(web_system)
 
         def put(agent: Json) -> Answer:
             bundle = make_bundle("mine_1", agent)
-            return ask(served.url, "PUT", "/v1/pipelines/mine_1", bundle, key.headers)
+            return ask(web_system.url, "PUT", "/v1/pipelines/mine_1", bundle, key.headers)
 
         refused = [
             put(hook | {name: reference}).problem
@@ -179,53 +182,53 @@ def test_a_deploy_key_cannot_claim_the_webhooks_of_another_pipeline() -> None:
         assert "may not use env:SHOP_TOKEN; write file:${pipeline_uid}/NAME" in refused[0][1]
         assert "add mine_1:NAME to secrets.env" in refused[0][1]
         assert allowed == [201, 200]
-        assert served.post(path, "tea").status == 200
-        assert served.house.contents(shop) == ["tea"]
+        assert web_system.post(path, "tea").status == 200
+        assert web_system.system.contents(shop) == ["tea"]
 
 
-def test_revoking_a_key_disconnects_its_listeners(keyed: Served) -> None:
-    uid, key = keyed.deploy(), make_key(keyed.house.root, "read")
+def test_revoking_a_key_disconnects_its_listeners(keyed: WebSystem) -> None:
+    uid, key = keyed.deploy(), make_key(keyed.system.root, "read")
     wait_for(lambda: get(keyed, "/status", key).status == 200, "the key is known")
 
     with Listener(keyed.url, uid, **key.headers) as listener:
         assert listener.answer.status == 101
-        keyed.house.client.ask(uid, "/write tea")
+        keyed.system.client.ask(uid, "/write tea")
         assert listener.texts(1) == ["/write tea"]
 
-        revoke(keyed.house.root, key)
+        revoke(keyed.system.root, key)
         began = time.monotonic()
         assert listener.close_frame() == (1008, "the key was revoked")
         assert time.monotonic() - began < 5 + LATE_S
 
 
 def test_revoking_a_key_ends_its_waiting_requests() -> None:
-    with Served(worker=False) as served, ThreadPoolExecutor(1) as pool:
-        uid, key = served.deploy_unserved(), make_key(served.house.root, "publish")
-        await_closed(served)
+    with WebSystem(worker=False) as web_system, ThreadPoolExecutor(1) as pool:
+        uid, key = web_system.deploy_unserved(), make_key(web_system.system.root, "publish")
+        await_closed(web_system)
 
-        waiting = pool.submit(served.say, uid, "/write tea", query="?wait=60", **key.headers)
-        wait_for(lambda: served.house.client.redis.xlen(f"pipeline:{{{uid}}}:in"), "it waits")
-        revoke(served.house.root, key)
+        waiting = pool.submit(web_system.say, uid, "/write tea", query="?wait=60", **key.headers)
+        wait_for(lambda: web_system.system.client.redis.xlen(f"pipeline:{{{uid}}}:in"), "it waits")
+        revoke(web_system.system.root, key)
 
         answer = waiting.result()
     assert answer.problem == (401, "the key was revoked; it may still run")
 
 
-def test_a_listener_needs_a_key(keyed: Served) -> None:
+def test_a_listener_needs_a_key(keyed: WebSystem) -> None:
     with Listener(keyed.url, keyed.deploy()) as listener:
         assert listener.refusal.status == 401
 
 
-def test_ready_shows_reasons_only_to_keys_for_all_pipelines(keyed: Served) -> None:
-    confined, whole = make_key(keyed.house.root, pipelines=("a",)), make_key(keyed.house.root)
+def test_ready_shows_reasons_only_to_keys_for_all_pipelines(keyed: WebSystem) -> None:
+    confined, whole = make_key(keyed.system.root, pipelines=("a",)), make_key(keyed.system.root)
     wait_for(lambda: get(keyed, "/status", whole).status == 200, "the key is known")
 
-    with Served(worker=False) as served:
-        keys = make_key(served.house.root, pipelines=("a",)), make_key(served.house.root)
-        await_closed(served)
-        served.house.server.stop()
+    with WebSystem(worker=False) as web_system:
+        keys = make_key(web_system.system.root, pipelines=("a",)), make_key(web_system.system.root)
+        await_closed(web_system)
+        web_system.system.server.stop()
         answers = [
-            ask(served.url, "GET", "/ready", b"", headers)
+            ask(web_system.url, "GET", "/ready", b"", headers)
             for headers in ({}, *(key.headers for key in keys))
         ]
 
@@ -238,13 +241,13 @@ def test_ready_shows_reasons_only_to_keys_for_all_pipelines(keyed: Served) -> No
     )
 
 
-def listening_on_all(house: House) -> ChildProcess:
+def listening_on_all(system: TestSystem) -> ChildProcess:
     return start_program(
         "web",
-        house.folder / "web.log",
+        system.folder / "web.log",
         {
-            "BUS__URL": f"unix://{house.client.socket}",
-            "MEMORY__ROOT": str(house.root),
+            "BUS__URL": f"unix://{system.client.socket}",
+            "MEMORY__ROOT": str(system.root),
             "WEB__HOST": "0.0.0.0",
             "WEB__PORT": "0",
         },
@@ -252,14 +255,14 @@ def listening_on_all(house: House) -> ChildProcess:
 
 
 def test_without_a_key_only_loopback_is_served() -> None:
-    with House() as house:
-        refused = listening_on_all(house)
+    with TestSystem() as system:
+        refused = listening_on_all(system)
         assert refused.await_end() == 1
-        assert "web.host is 0.0.0.0, but no key was made yet" in refused.said
+        assert "web.host is 0.0.0.0, but no key was made yet" in refused.output
 
-        key = make_key(house.root)
-        revoke(house.root, key)
-        web = listening_on_all(house)
+        key = make_key(system.root)
+        revoke(system.root, key)
+        web = listening_on_all(system)
         url = web.await_event("web_ready")["url"].replace("0.0.0.0", "127.0.0.1")
         try:
             answers = [

@@ -9,7 +9,7 @@ from memrelay.web.server import browser_guard
 from tests.support.bundles import make_bundle
 from tests.support.http import Answer, ask, send_raw
 from tests.support.listener import Listener
-from tests.support.served import Served
+from tests.support.web_system import WebSystem
 
 SECURITY_HEADERS = [name.lower() for name in browser_guard.SECURITY_HEADERS]
 EVIL = "https://evil.example"
@@ -36,12 +36,14 @@ ORIGINS = {
 
 
 @pytest.fixture
-def uid(served: Served) -> Iterator[str]:
+def uid(web_system: WebSystem) -> Iterator[str]:
     """Deploy an empty pipeline and assert at the end that it is still empty."""
-    uid = served.deploy()
+    uid = web_system.deploy()
     yield uid
-    assert served.house.client.redis.xinfo_stream(f"pipeline:{{{uid}}}:in")["entries-added"] == 0
-    assert served.house.client.log(uid) == []
+    assert (
+        web_system.system.client.redis.xinfo_stream(f"pipeline:{{{uid}}}:in")["entries-added"] == 0
+    )
+    assert web_system.system.client.log(uid) == []
 
 
 def paths(uid: str) -> tuple[str, ...]:
@@ -55,12 +57,12 @@ def paths(uid: str) -> tuple[str, ...]:
 @pytest.mark.parametrize("origin", ORIGINS)
 @pytest.mark.parametrize("form", FORMS)
 def test_a_page_of_another_origin_cannot_post(
-    served: Served, uid: str, origin: str, form: str
+    web_system: WebSystem, uid: str, origin: str, form: str
 ) -> None:
     kind, body = FORMS[form]
     headers = ORIGINS[origin] | ({"Content-Type": kind} if kind else {})
 
-    refused = [ask(served.url, "POST", path, body, headers) for path in paths(uid)]
+    refused = [ask(web_system.url, "POST", path, body, headers) for path in paths(uid)]
 
     assert [answer.problem[0] for answer in refused] == [403] * 3
 
@@ -68,18 +70,19 @@ def test_a_page_of_another_origin_cannot_post(
 @pytest.mark.parametrize("method", ["PUT", "DELETE", "PATCH"])
 @pytest.mark.parametrize("origin", ORIGINS)
 def test_a_page_of_another_origin_cannot_change_pipelines(
-    served: Served, uid: str, method: str, origin: str
+    web_system: WebSystem, uid: str, method: str, origin: str
 ) -> None:
     headers = ORIGINS[origin] | {"Content-Type": "application/json"}
 
     assert (
-        ask(served.url, method, f"/v1/pipelines/{uid}", make_bundle(uid), headers).problem[0] == 403
+        ask(web_system.url, method, f"/v1/pipelines/{uid}", make_bundle(uid), headers).problem[0]
+        == 403
     )
-    assert served.get(f"/v1/pipelines/{uid}").json["version"] == 1
+    assert web_system.get(f"/v1/pipelines/{uid}").json["version"] == 1
 
 
-def test_a_key_does_not_admit_another_origin(served: Served, uid: str) -> None:
-    refused = served.webhook(uid, "memory_write_", "tea", Origin=EVIL, Authorization="Bearer x")
+def test_a_key_does_not_admit_another_origin(web_system: WebSystem, uid: str) -> None:
+    refused = web_system.webhook(uid, "memory_write_", "tea", Origin=EVIL, Authorization="Bearer x")
 
     assert refused.problem[0] == 403
 
@@ -98,7 +101,7 @@ def test_a_key_does_not_admit_another_origin(served: Served, uid: str) -> None:
         "evil.example\t",
     ],
 )
-def test_a_rebound_host_name_is_rejected(served: Served, uid: str, host: str) -> None:
+def test_a_rebound_host_name_is_rejected(web_system: WebSystem, uid: str, host: str) -> None:
     origin = {
         "Origin": f"http://{host.strip()}",
         "Sec-Fetch-Site": "same-origin",
@@ -106,7 +109,7 @@ def test_a_rebound_host_name_is_rejected(served: Served, uid: str, host: str) ->
     headers = origin | {"Host": host, "Content-Type": "application/json"}
 
     answers = [
-        ask(served.url, method, path, b'{"text": "tea"}' if method == "POST" else b"", headers)
+        ask(web_system.url, method, path, b'{"text": "tea"}' if method == "POST" else b"", headers)
         for path in (*paths(uid), "/status", "/live", f"/v1/pipelines/{uid}")
         for method in ("GET", "POST", "DELETE")
     ]
@@ -114,8 +117,8 @@ def test_a_rebound_host_name_is_rejected(served: Served, uid: str, host: str) ->
     assert {answer.problem[0] for answer in answers} <= {400, 421}
 
 
-def test_a_rejected_host_name_gets_the_fix(served: Served) -> None:
-    status, detail = served.get("/live", Host="memory.example").problem
+def test_a_rejected_host_name_gets_the_fix(web_system: WebSystem) -> None:
+    status, detail = web_system.get("/live", Host="memory.example").problem
 
     assert (status, detail) == (
         421,
@@ -124,8 +127,8 @@ def test_a_rejected_host_name_gets_the_fix(served: Served) -> None:
 
 
 @pytest.mark.parametrize("host", ["localhost", "LOCALHOST:1", "127.0.0.1", "[::1]:8765"])
-def test_all_names_of_loopback_are_accepted(served: Served, host: str) -> None:
-    assert served.get("/live", Host=host).json == {"live": True}
+def test_all_names_of_loopback_are_accepted(web_system: WebSystem, host: str) -> None:
+    assert web_system.get("/live", Host=host).json == {"live": True}
 
 
 @pytest.mark.parametrize(
@@ -138,78 +141,86 @@ def test_all_names_of_loopback_are_accepted(served: Served, host: str) -> None:
         "",
     ],
 )
-def test_the_consoles_pages_must_send_json(served: Served, uid: str, kind: str) -> None:
-    headers = {"Origin": served.url, "Sec-Fetch-Site": "same-origin"} | (
+def test_the_consoles_pages_must_send_json(web_system: WebSystem, uid: str, kind: str) -> None:
+    headers = {"Origin": web_system.url, "Sec-Fetch-Site": "same-origin"} | (
         {"Content-Type": kind} if kind else {}
     )
 
-    refused = [ask(served.url, "POST", path, b'{"text": "tea"}', headers) for path in paths(uid)]
+    refused = [
+        ask(web_system.url, "POST", path, b'{"text": "tea"}', headers) for path in paths(uid)
+    ]
 
     assert [answer.problem[0] for answer in refused] == [415] * 3
 
 
 @pytest.mark.parametrize("method", ["DELETE", "PUT"])
 def test_a_browser_without_a_content_type_changes_nothing(
-    served: Served, uid: str, method: str
+    web_system: WebSystem, uid: str, method: str
 ) -> None:
     assert (
-        ask(served.url, method, f"/v1/pipelines/{uid}", b"", {"Origin": served.url}).problem[0]
+        ask(
+            web_system.url, method, f"/v1/pipelines/{uid}", b"", {"Origin": web_system.url}
+        ).problem[0]
         == 415
     )
-    assert served.get(f"/v1/pipelines/{uid}").status == 200
+    assert web_system.get(f"/v1/pipelines/{uid}").status == 200
 
 
-def test_the_consoles_pages_may_send_and_deploy(served: Served) -> None:
-    uid = served.deploy()
+def test_the_consoles_pages_may_send_and_deploy(web_system: WebSystem) -> None:
+    uid = web_system.deploy()
     headers = {
-        "Origin": served.url,
+        "Origin": web_system.url,
         "Sec-Fetch-Site": "same-origin",
         "Content-Type": "application/json; charset=utf-8",
-        "Referer": f"{served.url}/",
+        "Referer": f"{web_system.url}/",
     }
 
-    sent = ask(served.url, "POST", paths(uid)[1], {"text": "/write tea"}, headers)
-    replaced = ask(served.url, "PUT", f"/v1/pipelines/{uid}", make_bundle(uid), headers)
-    removed = ask(served.url, "DELETE", f"/v1/pipelines/{uid}", b"", headers)
+    sent = ask(web_system.url, "POST", paths(uid)[1], {"text": "/write tea"}, headers)
+    replaced = ask(web_system.url, "PUT", f"/v1/pipelines/{uid}", make_bundle(uid), headers)
+    removed = ask(web_system.url, "DELETE", f"/v1/pipelines/{uid}", b"", headers)
 
     assert [answer.status for answer in (sent, replaced, removed)] == [202, 200, 204]
 
 
 @pytest.mark.parametrize("kind", ["", "text/plain", "application/x-www-form-urlencoded"])
-def test_other_clients_may_send_any_content_type(served: Served, kind: str) -> None:
-    uid = served.deploy()
+def test_other_clients_may_send_any_content_type(web_system: WebSystem, kind: str) -> None:
+    uid = web_system.deploy()
 
-    answers = [served.post(path, "tea", Content_Type=kind) for path in paths(uid)[:2]]
+    answers = [web_system.post(path, "tea", Content_Type=kind) for path in paths(uid)[:2]]
 
     assert [answer.status for answer in answers] == [202, 202]
 
 
-def raw_post(served: Served, path: str, *lines: str) -> Answer:
+def raw_post(web_system: WebSystem, path: str, *lines: str) -> Answer:
     return send_raw(
-        served.url,
+        web_system.url,
         "\r\n".join([f"POST {path} HTTP/1.1", *lines, "Content-Length: 3", "", "tea"]).encode(),
     )
 
 
-def test_repeated_host_or_origin_headers_are_rejected(served: Served, uid: str) -> None:
-    path, host = paths(uid)[0], f"Host: {urlsplit(served.url).netloc}"
+def test_repeated_host_or_origin_headers_are_rejected(web_system: WebSystem, uid: str) -> None:
+    path, host = paths(uid)[0], f"Host: {urlsplit(web_system.url).netloc}"
 
-    assert raw_post(served, path, "Host: localhost", "Host: evil.example").status == 400
-    assert raw_post(served, path, "Host: evil.example", "Host: localhost").status in (400, 421)
+    assert raw_post(web_system, path, "Host: localhost", "Host: evil.example").status == 400
+    assert raw_post(web_system, path, "Host: evil.example", "Host: localhost").status in (400, 421)
     assert (
-        raw_post(served, path, "Host: localhost", f"Origin: {EVIL}", f"Origin: {served.url}").status
+        raw_post(
+            web_system, path, "Host: localhost", f"Origin: {EVIL}", f"Origin: {web_system.url}"
+        ).status
         == 403
     )
-    assert raw_post(served, path, host, f"Origin: {served.url}", f"Origin: {EVIL}").status in (
+    assert raw_post(
+        web_system, path, host, f"Origin: {web_system.url}", f"Origin: {EVIL}"
+    ).status in (
         400,
         403,
         415,
     )
 
 
-def test_no_response_allows_another_origin(served: Served, uid: str) -> None:
+def test_no_response_allows_another_origin(web_system: WebSystem, uid: str) -> None:
     asked = ask(
-        served.url,
+        web_system.url,
         "OPTIONS",
         paths(uid)[1],
         b"",
@@ -219,7 +230,7 @@ def test_no_response_allows_another_origin(served: Served, uid: str) -> None:
             "Access-Control-Request-Headers": "content-type",
         },
     )
-    read = ask(served.url, "GET", paths(uid)[1], b"", ORIGINS["a foreign page"])
+    read = ask(web_system.url, "GET", paths(uid)[1], b"", ORIGINS["a foreign page"])
 
     assert (asked.status, read.status) == (403, 403)
     assert not [name for name in asked.headers | read.headers if name.startswith("access-control")]
@@ -239,12 +250,12 @@ def test_no_response_allows_another_origin(served: Served, uid: str) -> None:
     ],
 )
 def test_a_page_of_another_site_cannot_detect_resources(
-    served: Served, uid: str, site: str, mode: str, dest: str
+    web_system: WebSystem, uid: str, site: str, mode: str, dest: str
 ) -> None:
     fetch_headers = {"Sec-Fetch-Site": site, "Sec-Fetch-Mode": mode, "Sec-Fetch-Dest": dest}
 
     answers = [
-        ask(served.url, method, path, b"", fetch_headers)
+        ask(web_system.url, method, path, b"", fetch_headers)
         for method in ("GET", "HEAD")
         for path in (
             f"/v1/pipelines/{uid}",
@@ -262,32 +273,36 @@ def test_a_page_of_another_site_cannot_detect_resources(
 
 
 @pytest.mark.parametrize("path", ["/", "/docs", "/v1/pipelines"])
-def test_a_link_from_another_site_may_be_followed(served: Served, path: str) -> None:
+def test_a_link_from_another_site_may_be_followed(web_system: WebSystem, path: str) -> None:
     followed = {
         "Sec-Fetch-Site": "cross-site",
         "Sec-Fetch-Mode": "navigate",
         "Sec-Fetch-Dest": "document",
     }
 
-    assert ask(served.url, "GET", path, b"", followed).status == 200
+    assert ask(web_system.url, "GET", path, b"", followed).status == 200
 
 
 @pytest.mark.parametrize("origin", ORIGINS)
-def test_a_page_of_another_origin_cannot_listen(served: Served, uid: str, origin: str) -> None:
-    with Listener(served.url, uid, **ORIGINS[origin]) as listener:
+def test_a_page_of_another_origin_cannot_listen(
+    web_system: WebSystem, uid: str, origin: str
+) -> None:
+    with Listener(web_system.url, uid, **ORIGINS[origin]) as listener:
         assert listener.refusal.problem[0] == 403
 
 
-def test_the_consoles_pages_may_listen(served: Served, uid: str) -> None:
-    with Listener(served.url, uid, Origin=served.url, Sec_Fetch_Site="same-origin") as listener:
+def test_the_consoles_pages_may_listen(web_system: WebSystem, uid: str) -> None:
+    with Listener(
+        web_system.url, uid, Origin=web_system.url, Sec_Fetch_Site="same-origin"
+    ) as listener:
         assert listener.answer.status == 101
 
 
-def test_missing_and_existing_pages_have_the_same_security_headers(served: Served) -> None:
-    existing = served.deploy()
+def test_missing_and_existing_pages_have_the_same_security_headers(web_system: WebSystem) -> None:
+    existing = web_system.deploy()
     for path in ("/pipelines/{}", "/pipelines/{}/stats", "/pipelines/{}/log", "/v1/pipelines/{}"):
         found, missing = (
-            {name: served.get(path.format(uid)).headers.get(name) for name in SECURITY_HEADERS}
+            {name: web_system.get(path.format(uid)).headers.get(name) for name in SECURITY_HEADERS}
             for uid in (existing, "ghost")
         )
 

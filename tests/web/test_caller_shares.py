@@ -10,10 +10,10 @@ import pytest
 
 from tests.support.bundles import make_bundle, make_commands, make_uid
 from tests.support.http import Answer, ask, read_answer
-from tests.support.keys import Held, await_closed, make_key
+from tests.support.keys import ApiKey, await_closed, make_key
 from tests.support.listener import Listener
-from tests.support.served import Served
 from tests.support.signing import make_secret, signed
+from tests.support.web_system import WebSystem
 
 SECRET = make_secret("shares")
 # The share of a caller: ten connections, and 335,544 bytes of incomplete bodies.
@@ -23,14 +23,14 @@ SHARE, MAX_HELD = "0.005", 10
 class Shared(NamedTuple):
     """A server with keys of two callers for a pipeline."""
 
-    served: Served
+    web_system: WebSystem
     uid: str
-    first: Held
-    second: Held
+    first: ApiKey
+    second: ApiKey
 
     def open(self, head: str, **headers: str) -> socket.socket:
         """Send the head of a request, and return the connection."""
-        parts = urlsplit(self.served.url)
+        parts = urlsplit(self.web_system.url)
         connection = socket.create_connection((parts.hostname, parts.port), 20)
         lines = [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
         connection.sendall("\r\n".join([head, "Host: localhost", *lines, "", ""]).encode())
@@ -41,24 +41,24 @@ class Shared(NamedTuple):
         with self.open(head, Content_Length="9", **headers) as connection:
             return read_answer(connection)[0]
 
-    def status(self, key: Held) -> int:
-        return ask(self.served.url, "GET", "/status", b"", key.headers).status
+    def status(self, key: ApiKey) -> int:
+        return ask(self.web_system.url, "GET", "/status", b"", key.headers).status
 
 
 @pytest.fixture(scope="module")
 def shared() -> Iterator[Shared]:
-    with Served(worker=False, secrets={"SHARES": SECRET}, WEB__CALLER_SHARE=SHARE) as served:
+    with WebSystem(worker=False, secrets={"SHARES": SECRET}, WEB__CALLER_SHARE=SHARE) as web_system:
         agents = make_commands()
         agents[0] |= {"wf_webhook_secret": "env:SHARES"}
         bundle = make_bundle(uid := make_uid(), *agents)
-        assert served.post("/v1/pipelines", bundle).status == 201
-        keys = [make_key(served.house.root) for _ in range(2)]
-        await_closed(served)
-        yield Shared(served, uid, *keys)
+        assert web_system.post("/v1/pipelines", bundle).status == 201
+        keys = [make_key(web_system.system.root) for _ in range(2)]
+        await_closed(web_system)
+        yield Shared(web_system, uid, *keys)
 
 
 def test_listeners_of_one_key_leave_room_for_others(shared: Shared) -> None:
-    url, uid = shared.served.url, shared.uid
+    url, uid = shared.web_system.url, shared.uid
     with ExitStack() as stack:
         for _ in range(MAX_HELD):
             listener = stack.enter_context(Listener(url, uid, **shared.first.headers))
@@ -72,7 +72,7 @@ def test_listeners_of_one_key_leave_room_for_others(shared: Shared) -> None:
 
 
 def test_silent_connections_make_room_for_a_caller_of_the_same_address(shared: Shared) -> None:
-    place = urlsplit(shared.served.url)
+    place = urlsplit(shared.web_system.url)
     with ExitStack() as stack:
         silent = [
             stack.enter_context(socket.create_connection((place.hostname, place.port), 20))
@@ -111,7 +111,7 @@ def test_unfinished_bodies_of_one_key_leave_room_for_others(shared: Shared) -> N
         refused = read_answer(body)[0]
 
         sent = ask(
-            shared.served.url, "POST", head.split()[1], b"x" * 300_000, shared.second.headers
+            shared.web_system.url, "POST", head.split()[1], b"x" * 300_000, shared.second.headers
         )
 
     assert refused.problem[0] == 503 and "web.caller_share" in refused.problem[1]
@@ -143,7 +143,7 @@ def test_a_webhook_is_refused_before_its_body_arrives(
 def test_a_signed_webhook_needs_its_body(shared: Shared) -> None:
     path = f"/webhooks/{shared.uid}/dispatch_write_"
 
-    sent = ask(shared.served.url, "POST", path, b"tea", signed(b"tea", SECRET))
-    forged = ask(shared.served.url, "POST", path, b"milk", signed(b"tea", SECRET))
+    sent = ask(shared.web_system.url, "POST", path, b"tea", signed(b"tea", SECRET))
+    forged = ask(shared.web_system.url, "POST", path, b"milk", signed(b"tea", SECRET))
 
     assert (sent.status, forged.status) == (202, 401)

@@ -10,20 +10,22 @@ from memrelay import BlockingClient, Client, connect, connect_sync
 from memrelay.errors import RelayError
 from tests.support.bundles import make_bundle, make_uid
 from tests.support.keys import make_key
-from tests.support.served import Served
 from tests.support.waiting import wait_for
+from tests.support.web_system import WebSystem
 
 
-def with_client(served: Served, work: Callable[[Client], Awaitable[Any]], key: str = "") -> Any:
+def with_client(
+    web_system: WebSystem, work: Callable[[Client], Awaitable[Any]], key: str = ""
+) -> Any:
     async def whole() -> Any:
-        async with connect(served.url, key) as client:
+        async with connect(web_system.url, key) as client:
             return await work(client)
 
     return asyncio.run(whole())
 
 
-def test_the_life_of_a_record(served: Served) -> None:
-    uid = served.deploy()
+def test_the_life_of_a_record(web_system: WebSystem) -> None:
+    uid = web_system.deploy()
 
     async def live(client: Client) -> None:
         made = await client.records.create(uid, "tea", tags=["a", "b"], idempotency_key="k")
@@ -58,11 +60,11 @@ def test_the_life_of_a_record(served: Served) -> None:
             (2, "delete", "no more"),
         ]
 
-    with_client(served, live)
+    with_client(web_system, live)
 
 
-def test_a_refusal_lists_every_fault(served: Served) -> None:
-    uid = served.deploy()
+def test_a_refusal_lists_every_fault(web_system: WebSystem) -> None:
+    uid = web_system.deploy()
 
     async def fail(client: Client) -> list[RelayError]:
         calls = [
@@ -76,15 +78,15 @@ def test_a_refusal_lists_every_fault(served: Served) -> None:
             if isinstance(error, RelayError)
         ]
 
-    missing, ghost, wrong = with_client(served, fail)
+    missing, ghost, wrong = with_client(web_system, fail)
 
     assert (missing.status, ghost.status, wrong.status) == (404, 404, 422)
     assert "'a/../b?c#d'" in missing.detail
     assert [fault["pointer"] for fault in wrong.faults] == ["/limit", "/order"]
 
 
-def test_an_invalid_definition_shows_all_its_errors(served: Served) -> None:
-    uid = served.deploy()
+def test_an_invalid_definition_shows_all_its_errors(web_system: WebSystem) -> None:
+    uid = web_system.deploy()
     definition = {"label": "x", "retrieval": {"pipeline": [{"type": "formt"}]}}
 
     async def create(client: Client) -> RelayError:
@@ -92,7 +94,7 @@ def test_an_invalid_definition_shows_all_its_errors(served: Served) -> None:
             await client.recipes.create(uid, definition)
         return caught.value
 
-    refused = with_client(served, create)
+    refused = with_client(web_system, create)
 
     assert (refused.status, str(refused)) == (422, "the definition has 2 errors")
     assert refused.__notes__ == [
@@ -101,7 +103,7 @@ def test_an_invalid_definition_shows_all_its_errors(served: Served) -> None:
     ]
 
 
-def test_an_unknown_or_missing_argument_is_a_type_error(served: Served) -> None:
+def test_an_unknown_or_missing_argument_is_a_type_error(web_system: WebSystem) -> None:
     async def misspell(client: Client) -> None:
         create: Any = client.records.create
         for given, named in (
@@ -115,11 +117,11 @@ def test_an_unknown_or_missing_argument_is_a_type_error(served: Served) -> None:
         with pytest.raises(AttributeError, match="'creat'"):
             client.records.creat  # type: ignore[attr-defined]  # noqa: B018
 
-    with_client(served, misspell)
+    with_client(web_system, misspell)
 
 
-def test_say_returns_the_results(served: Served) -> None:
-    uid = served.deploy()
+def test_say_returns_the_results(web_system: WebSystem) -> None:
+    uid = web_system.deploy()
 
     async def converse(client: Client) -> None:
         (written,) = await client.say(uid, "/write The meeting is at 3pm")
@@ -129,10 +131,10 @@ def test_say_returns_the_results(served: Served) -> None:
             await client.say(uid, "hello", swarm="lobby")
         assert missing.value.status == 404
 
-    with_client(served, converse)
+    with_client(web_system, converse)
 
 
-def test_deploy_creates_and_replaces_a_pipeline(served: Served) -> None:
+def test_deploy_creates_and_replaces_a_pipeline(web_system: WebSystem) -> None:
     bundle = make_bundle(make_uid())
 
     async def deploy(client: Client) -> None:
@@ -149,11 +151,13 @@ def test_deploy_creates_and_replaces_a_pipeline(served: Served) -> None:
         assert (exists.value.status, changed.value.status, invalid.value.status) == (409, 412, 422)
         assert invalid.value.faults[0]["pointer"] == "/agents"
 
-    with_client(served, deploy)
+    with_client(web_system, deploy)
 
 
-def test_listen_yields_old_messages_after_the_cursor_and_then_new_ones(served: Served) -> None:
-    uid = served.deploy()
+def test_listen_yields_old_messages_after_the_cursor_and_then_new_ones(
+    web_system: WebSystem,
+) -> None:
+    uid = web_system.deploy()
 
     async def follow(client: Client) -> None:
         await client.say(uid, "first")
@@ -171,11 +175,11 @@ def test_listen_yields_old_messages_after_the_cursor_and_then_new_ones(served: S
             await anext(client.listen("ghost"))
         assert refused.value.status == 404
 
-    with_client(served, follow)
+    with_client(web_system, follow)
 
 
-def test_the_blocking_client_has_the_same_methods(served: Served) -> None:
-    with connect_sync(served.url) as client:
+def test_the_blocking_client_has_the_same_methods(web_system: WebSystem) -> None:
+    with connect_sync(web_system.url) as client:
         uid = client.deploy(make_bundle(make_uid())).uid
         assert '"guid"' in client.say(uid, "/write tea")[0].text
         made = client.records.create(uid, "coffee", idempotency_key="k")
@@ -215,9 +219,9 @@ def test_an_invalid_url_is_refused_at_once(url: str) -> None:
         connect_sync(url)
 
 
-def test_a_key_is_sent(keyed: Served) -> None:
+def test_a_key_is_sent(keyed: WebSystem) -> None:
     uid = keyed.deploy()
-    key = make_key(keyed.house.root, "read", "write", pipelines=(uid,))
+    key = make_key(keyed.system.root, "read", "write", pipelines=(uid,))
     wait_for(lambda: keyed.get("/v1/pipelines", **key.headers).status == 200, "the key is known")
 
     assert with_client(keyed, lambda client: client.records.list(uid), key.text).total == 0

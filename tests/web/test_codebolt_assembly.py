@@ -3,7 +3,7 @@
 import pytest
 
 from tests.support.codebolt import Codebolt
-from tests.support.served import Served
+from tests.support.web_system import WebSystem
 
 ENGINES, ASSEMBLY = "/context-rule-engine", "/context-assembly"
 RULE = {
@@ -17,8 +17,8 @@ INPUTS = {"scope_variables": {"task": {"task_id": "T1"}}}
 
 
 @pytest.fixture
-def codebolt(served: Served) -> Codebolt:
-    return Codebolt(served, served.deploy())
+def codebolt(web_system: WebSystem) -> Codebolt:
+    return Codebolt(web_system, web_system.deploy())
 
 
 def test_an_engine_is_created_changed_and_deleted(codebolt: Codebolt) -> None:

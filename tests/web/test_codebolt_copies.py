@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.support.codebolt import Codebolt
-from tests.support.served import Served
+from tests.support.web_system import WebSystem
 
 TEMPLATE = {"name": "People", "record_kinds": {"person": {"fields": {}}}, "edge_types": {}}
 QUERY = {
@@ -20,8 +20,8 @@ ENGINE = {"name": "main", "rules": [{"name": "r", "when": [], "then": {"add_memo
 
 
 @pytest.fixture
-def codebolt(served: Served) -> Codebolt:
-    return Codebolt(served, served.deploy())
+def codebolt(web_system: WebSystem) -> Codebolt:
+    return Codebolt(web_system, web_system.deploy())
 
 
 def put_back(codebolt: Codebolt, path: str, put: str = "") -> None:

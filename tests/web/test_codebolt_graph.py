@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.support.codebolt import Codebolt
-from tests.support.served import Served
+from tests.support.web_system import WebSystem
 
 KG = "/kg"
 TEAM = f"{KG}/instances/team"
@@ -18,8 +18,8 @@ PEOPLE = {
 
 
 @pytest.fixture
-def codebolt(served: Served) -> Codebolt:
-    return Codebolt(served, served.deploy())
+def codebolt(web_system: WebSystem) -> Codebolt:
+    return Codebolt(web_system, web_system.deploy())
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from memrelay.web.models.codebolt.errors import CODEBOLT
 from memrelay.web.server.error_dialects import get_error_dialect
 from tests.support.codebolt import Codebolt
 from tests.support.routes import app_for
-from tests.support.served import Served
+from tests.support.web_system import WebSystem
 
 TYPES = "/persistent-memory/types"
 KV, LOG, KG = "/kvstore", "/eventlog", "/kg"
@@ -233,8 +233,8 @@ def test_the_calls_cover_every_path() -> None:
 
 
 @pytest.mark.parametrize("end", ["", "/"])
-def test_every_path_succeeds_on_a_worker(served: Served, end: str) -> None:
-    codebolt = Codebolt(served, served.deploy())
+def test_every_path_succeeds_on_a_worker(web_system: WebSystem, end: str) -> None:
+    codebolt = Codebolt(web_system, web_system.deploy())
 
     for method, path, query, body, status in CALLS:
         answer = codebolt(method, path.format(**NAMES) + end + query, body)
@@ -242,16 +242,16 @@ def test_every_path_succeeds_on_a_worker(served: Served, end: str) -> None:
         assert bool(answer.body) is (status != 204), (method, path, answer)
 
 
-def test_the_project_is_named_by_a_parameter_or_a_header(served: Served) -> None:
-    first, second = served.deploy(), served.deploy()
-    served.post(f"{ENGINES}?project_id={first}", {"id": "e1", "name": "n"})
+def test_the_project_is_named_by_a_parameter_or_a_header(web_system: WebSystem) -> None:
+    first, second = web_system.deploy(), web_system.deploy()
+    web_system.post(f"{ENGINES}?project_id={first}", {"id": "e1", "name": "n"})
 
     found = [
-        served.get(f"{ENGINES}?project_id={first}"),
-        served.get(ENGINES, x_project_id=first),
-        served.get(f"/p/{first}{ENGINES}"),
-        served.get(ENGINES, x_project_id=second),
+        web_system.get(f"{ENGINES}?project_id={first}"),
+        web_system.get(ENGINES, x_project_id=first),
+        web_system.get(f"/p/{first}{ENGINES}"),
+        web_system.get(ENGINES, x_project_id=second),
     ]
 
     assert [[one["id"] for one in answer.json] for answer in found] == [["e1"]] * 3 + [[]]
-    assert served.get(ENGINES).status == 400
+    assert web_system.get(ENGINES).status == 400

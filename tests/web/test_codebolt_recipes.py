@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.support.codebolt import Codebolt
-from tests.support.served import Served
+from tests.support.web_system import WebSystem
 
 ROOT = "/persistent-memory"
 TYPES = f"{ROOT}/types"
@@ -18,8 +18,8 @@ NORMALIZE = {
 
 
 @pytest.fixture
-def codebolt(served: Served) -> Codebolt:
-    return Codebolt(served, served.deploy())
+def codebolt(web_system: WebSystem) -> Codebolt:
+    return Codebolt(web_system, web_system.deploy())
 
 
 def ids_of(definitions: Any) -> list[str]:

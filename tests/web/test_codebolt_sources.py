@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.support.codebolt import Codebolt
-from tests.support.served import Served
+from tests.support.web_system import WebSystem
 
 KV, LOG = "/kvstore", "/eventlog"
 THEME = {
@@ -19,8 +19,8 @@ LOGIN = {"stream_id": "u1", "event_type": "login", "payload": {"ms": 5}}
 
 
 @pytest.fixture
-def codebolt(served: Served) -> Codebolt:
-    return Codebolt(served, served.deploy())
+def codebolt(web_system: WebSystem) -> Codebolt:
+    return Codebolt(web_system, web_system.deploy())
 
 
 @pytest.mark.parametrize(

@@ -6,14 +6,14 @@ import json
 import pytest
 
 from tests.support.http import Answer, ask
-from tests.support.served import Served
+from tests.support.web_system import WebSystem
 
 
 @pytest.fixture(scope="module")
-def url(served: Served) -> str:
+def url(web_system: WebSystem) -> str:
     for _ in range(15):
-        served.deploy()
-    return served.url
+        web_system.deploy()
+    return web_system.url
 
 
 def listed(url: str, accepted: str | None, query: str = "?limit=15") -> Answer:

@@ -12,9 +12,9 @@ from tests.support.browser import chromium
 from tests.support.bundles import STORE, Json, make_agent, make_bundle, make_commands, make_uid
 from tests.support.console import open_page, overflow, send
 from tests.support.http import ask
-from tests.support.pages import put
-from tests.support.served import Served
+from tests.support.pages import deploy_bundle
 from tests.support.waiting import wait_for
+from tests.support.web_system import WebSystem
 
 pytestmark = pytest.mark.slow
 
@@ -29,22 +29,24 @@ WARM = 60  # refreshes until the browser has compiled and cached everything
 
 
 @pytest.fixture(scope="module")
-def served() -> Iterator[Served]:
-    with Served() as found:
+def web_system() -> Iterator[WebSystem]:
+    with WebSystem() as found:
         yield found
 
 
 @pytest.fixture(scope="module")
-def browser(served: Served) -> Iterator[Browser]:
+def browser(web_system: WebSystem) -> Iterator[Browser]:
     with chromium() as found:
         yield found
 
 
 @pytest.fixture
-def uid(served: Served) -> Iterator[str]:
-    deployed = put(served.url, make_bundle(make_uid(), make_person(), *make_commands(), name="tea"))
+def uid(web_system: WebSystem) -> Iterator[str]:
+    deployed = deploy_bundle(
+        web_system.url, make_bundle(make_uid(), make_person(), *make_commands(), name="tea")
+    )
     yield deployed
-    ask(served.url, "DELETE", f"/v1/pipelines/{deployed}")
+    ask(web_system.url, "DELETE", f"/v1/pipelines/{deployed}")
 
 
 def make_person(name: str = "User", swarm: str = "chat") -> Json:
@@ -59,9 +61,9 @@ def make_person(name: str = "User", swarm: str = "chat") -> Json:
 
 
 def test_a_record_written_in_the_chat_is_found_there(
-    browser: Browser, served: Served, uid: str
+    browser: Browser, web_system: WebSystem, uid: str
 ) -> None:
-    with open_page(browser, served, f"/pipelines/{uid}") as page:
+    with open_page(browser, web_system, f"/pipelines/{uid}") as page:
         written = send(page, "/write The meeting is at 3pm")
         expect(written.locator(".answer")).to_have_text(re.compile("Written as [0-9a-f-]{36}"))
         guid = written.locator("code").inner_text()
@@ -81,20 +83,22 @@ def test_a_record_written_in_the_chat_is_found_there(
 
 
 def test_an_explained_search_shows_records_and_the_explanation(
-    browser: Browser, served: Served
+    browser: Browser, web_system: WebSystem
 ) -> None:
     search = make_agent(
         "search",
         "memory_search",
         {"memory_id": STORE, "explain": True, "mode": "hybrid"},
-        hears="find",
+        senders="find",
     )
     find = make_agent("find", "regex_match", {"pattern": "^/search (.*)"})
-    write = make_agent("write", "memory_write", {"memory_id": STORE}, hears="keep")
+    write = make_agent("write", "memory_write", {"memory_id": STORE}, senders="keep")
     keep = make_agent("keep", "regex_match", {"pattern": "^/write (.*)"})
-    uid = put(served.url, make_bundle(make_uid(), make_person(), find, search, keep, write))
+    uid = deploy_bundle(
+        web_system.url, make_bundle(make_uid(), make_person(), find, search, keep, write)
+    )
 
-    with open_page(browser, served, f"/pipelines/{uid}") as page:
+    with open_page(browser, web_system, f"/pipelines/{uid}") as page:
         send(page, "/write The meeting is at 3pm")
         found = send(page, "/search meeting").locator(".answer")
 
@@ -107,8 +111,10 @@ def test_an_explained_search_shows_records_and_the_explanation(
         )
 
 
-def test_a_very_long_message_is_shortened(browser: Browser, served: Served, uid: str) -> None:
-    with open_page(browser, served, f"/pipelines/{uid}") as page:
+def test_a_very_long_message_is_shortened(
+    browser: Browser, web_system: WebSystem, uid: str
+) -> None:
+    with open_page(browser, web_system, f"/pipelines/{uid}") as page:
         page.locator("#text").fill("/write " + "tea " * 50_000)
         page.locator("#text").press("Enter")
 
@@ -118,9 +124,9 @@ def test_a_very_long_message_is_shortened(browser: Browser, served: Served, uid:
 
 
 def test_the_exchanges_are_a_list_in_a_live_region(
-    browser: Browser, served: Served, uid: str
+    browser: Browser, web_system: WebSystem, uid: str
 ) -> None:
-    with open_page(browser, served, f"/pipelines/{uid}") as page:
+    with open_page(browser, web_system, f"/pipelines/{uid}") as page:
         log = page.get_by_role("log", name="Your messages and the answers")
         expect(log).to_have_count(1)
 
@@ -130,7 +136,9 @@ def test_the_exchanges_are_a_list_in_a_live_region(
         expect(log.get_by_role("list").get_by_role("listitem")).to_have_count(2)
 
 
-def test_right_to_left_text_is_aligned_right(browser: Browser, served: Served, uid: str) -> None:
+def test_right_to_left_text_is_aligned_right(
+    browser: Browser, web_system: WebSystem, uid: str
+) -> None:
     ends_left = """(node) => {
       const text = document.createTreeWalker(node, NodeFilter.SHOW_TEXT).nextNode();
       const at = (place) => {
@@ -141,7 +149,7 @@ def test_right_to_left_text_is_aligned_right(browser: Browser, served: Served, u
       };
       return at(text.length - 1) < at(0);
     }"""
-    with open_page(browser, served, f"/pipelines/{uid}") as page:
+    with open_page(browser, web_system, f"/pipelines/{uid}") as page:
         expect(page.locator("#text")).to_have_css("unicode-bidi", "plaintext")
         assert send(page, "שלום עולם!").locator(".text").first.evaluate(ends_left)
         expect(page.locator(".messages")).to_contain_text("שלום")
@@ -152,16 +160,16 @@ def test_right_to_left_text_is_aligned_right(browser: Browser, served: Served, u
 
 
 def test_a_message_without_results_shows_the_reason(
-    browser: Browser, served: Served, uid: str
+    browser: Browser, web_system: WebSystem, uid: str
 ) -> None:
-    with open_page(browser, served, f"/pipelines/{uid}") as page:
+    with open_page(browser, web_system, f"/pipelines/{uid}") as page:
         expect(send(page, "hello")).to_contain_text("No agent handled this message.")
 
 
 def test_the_chat_keeps_a_bounded_number_of_exchanges(
-    browser: Browser, served: Served, uid: str
+    browser: Browser, web_system: WebSystem, uid: str
 ) -> None:
-    with open_page(browser, served, f"/pipelines/{uid}") as page:
+    with open_page(browser, web_system, f"/pipelines/{uid}") as page:
         for number in range(23):
             send(page, f"/write number {number}")
 
@@ -169,9 +177,9 @@ def test_the_chat_keeps_a_bounded_number_of_exchanges(
         expect(page.locator("#exchanges > li").first).to_contain_text("number 3")
 
 
-def test_messages_of_others_appear(browser: Browser, served: Served, uid: str) -> None:
-    with open_page(browser, served, f"/pipelines/{uid}") as page:
-        served.house.client.enter(uid, "/write from elsewhere", sender="Anna")
+def test_messages_of_others_appear(browser: Browser, web_system: WebSystem, uid: str) -> None:
+    with open_page(browser, web_system, f"/pipelines/{uid}") as page:
+        web_system.system.client.enter(uid, "/write from elsewhere", sender="Anna")
 
         expect(page.locator(".messages")).to_contain_text("Anna")
         expect(page.locator(".messages")).to_contain_text("/write from elsewhere")
@@ -180,24 +188,26 @@ def test_messages_of_others_appear(browser: Browser, served: Served, uid: str) -
         )
 
 
-def test_the_sender_name_can_be_changed(browser: Browser, served: Served, uid: str) -> None:
-    with open_page(browser, served, f"/pipelines/{uid}") as page:
+def test_the_sender_name_can_be_changed(browser: Browser, web_system: WebSystem, uid: str) -> None:
+    with open_page(browser, web_system, f"/pipelines/{uid}") as page:
         page.locator("#from").fill("Anna")
         send(page, "hello")
 
-    assert served.house.client.log(uid)[0].sender == "Anna"
+    assert web_system.system.client.log(uid)[0].sender == "Anna"
 
 
-def test_hostile_names_and_messages_are_shown_as_text(browser: Browser, served: Served) -> None:
+def test_hostile_names_and_messages_are_shown_as_text(
+    browser: Browser, web_system: WebSystem
+) -> None:
     on = {"on": HOSTILE, "to": HOSTILE}
-    write = make_agent("write", "memory_write", {"memory_id": STORE}, hears=HOSTILE, **on)
-    read = make_agent("read", "memory_read", {"memory_id": STORE}, hears="write", **on)
-    uid = put(
-        served.url,
+    write = make_agent("write", "memory_write", {"memory_id": STORE}, senders=HOSTILE, **on)
+    read = make_agent("read", "memory_read", {"memory_id": STORE}, senders="write", **on)
+    uid = deploy_bundle(
+        web_system.url,
         make_bundle(make_uid(), make_person(HOSTILE, HOSTILE), write, read, name=HOSTILE),
     )
 
-    with open_page(browser, served, f"/pipelines/{uid}") as page:
+    with open_page(browser, web_system, f"/pipelines/{uid}") as page:
         exchange = send(page, HOSTILE)
 
         expect(exchange.locator("tbody")).to_contain_text(HOSTILE)
@@ -208,14 +218,16 @@ def test_hostile_names_and_messages_are_shown_as_text(browser: Browser, served: 
         )
 
 
-def test_pages_are_readable_without_javascript(browser: Browser, served: Served, uid: str) -> None:
-    served.say(uid, {"text": "/write tea"}, query="?wait=60")
+def test_pages_are_readable_without_javascript(
+    browser: Browser, web_system: WebSystem, uid: str
+) -> None:
+    web_system.say(uid, {"text": "/write tea"}, query="?wait=60")
 
-    with open_page(browser, served, f"/pipelines/{uid}", java_script_enabled=False) as page:
+    with open_page(browser, web_system, f"/pipelines/{uid}", java_script_enabled=False) as page:
         expect(page.locator("#send")).to_be_hidden()
         expect(page.get_by_text("The chat needs JavaScript.")).to_be_visible()
         expect(page.locator(".chat pre")).to_contain_text(
-            f"curl '{served.url}/v1/pipelines/{uid}/swarms/chat/messages?wait=5'"
+            f"curl '{web_system.url}/v1/pipelines/{uid}/swarms/chat/messages?wait=5'"
         )
         for selector in (".stats", ".messages", "svg .box", ".agents", ".examples pre"):
             expect(page.locator(selector).first).to_be_visible()
@@ -224,11 +236,13 @@ def test_pages_are_readable_without_javascript(browser: Browser, served: Served,
 
 @pytest.mark.parametrize("path", ["/", "/pipelines/{uid}", "/pipelines/nothing"])
 def test_no_page_is_wider_than_a_phone(
-    browser: Browser, served: Served, uid: str, path: str
+    browser: Browser, web_system: WebSystem, uid: str, path: str
 ) -> None:
     phone = {"width": 360, "height": 740}
 
-    with open_page(browser, served, path.format(uid=uid), viewport=phone, has_touch=True) as page:
+    with open_page(
+        browser, web_system, path.format(uid=uid), viewport=phone, has_touch=True
+    ) as page:
         if "{uid}" in path:
             send(page, "/write " + "verylongword" * 50)
             send(page, "/read")
@@ -236,10 +250,10 @@ def test_no_page_is_wider_than_a_phone(
         assert overflow(page) <= 0
 
 
-def test_pages_are_dark_in_dark_mode(browser: Browser, served: Served, uid: str) -> None:
+def test_pages_are_dark_in_dark_mode(browser: Browser, web_system: WebSystem, uid: str) -> None:
     papers = []
     for scheme in ("light", "dark"):
-        with open_page(browser, served, f"/pipelines/{uid}", color_scheme=scheme) as page:
+        with open_page(browser, web_system, f"/pipelines/{uid}", color_scheme=scheme) as page:
             papers.append(
                 page.evaluate(
                     "getComputedStyle(document.documentElement).getPropertyValue('--paper')"
@@ -255,8 +269,8 @@ def lowest_contrast(page: Page) -> float:
     return float(page.evaluate((Path(__file__).parent / "contrast.js").read_text()))
 
 
-def test_the_console_works_by_keyboard(browser: Browser, served: Served, uid: str) -> None:
-    with open_page(browser, served, "/") as page:
+def test_the_console_works_by_keyboard(browser: Browser, web_system: WebSystem, uid: str) -> None:
+    with open_page(browser, web_system, "/") as page:
         # A deployed pipeline appears within two refreshes.
         expect(page.locator(f"#to-{uid}")).to_be_visible()
         page.keyboard.press("Tab")
@@ -284,20 +298,20 @@ def tab_to(page: Page, arrived: str) -> None:
     raise AssertionError(f"Tab does not reach: {arrived}")
 
 
-def test_a_refresh_keeps_the_focus(browser: Browser, served: Served, uid: str) -> None:
-    with open_page(browser, served, "/") as page:
+def test_a_refresh_keeps_the_focus(browser: Browser, web_system: WebSystem, uid: str) -> None:
+    with open_page(browser, web_system, "/") as page:
         link = page.locator(f"#to-{uid}")
         link.focus()
         before = link.element_handle()
-        served.say(uid, {"text": "/write tea"}, query="?wait=60")
+        web_system.say(uid, {"text": "/write tea"}, query="?wait=60")
 
         page.wait_for_function("old => !old.isConnected", arg=before)
         expect(link).to_be_focused()
 
 
-def test_a_button_copies_an_example(browser: Browser, served: Served, uid: str) -> None:
+def test_a_button_copies_an_example(browser: Browser, web_system: WebSystem, uid: str) -> None:
     with open_page(
-        browser, served, f"/pipelines/{uid}", permissions=["clipboard-read", "clipboard-write"]
+        browser, web_system, f"/pipelines/{uid}", permissions=["clipboard-read", "clipboard-write"]
     ) as page:
         page.locator(".copy").first.click()
 
@@ -308,8 +322,10 @@ def test_a_button_copies_an_example(browser: Browser, served: Served, uid: str) 
         )
 
 
-def test_each_copy_button_names_its_example(browser: Browser, served: Served, uid: str) -> None:
-    with open_page(browser, served, f"/pipelines/{uid}") as page:
+def test_each_copy_button_names_its_example(
+    browser: Browser, web_system: WebSystem, uid: str
+) -> None:
+    with open_page(browser, web_system, f"/pipelines/{uid}") as page:
         names = [button.inner_text() for button in page.get_by_role("button", name="Copy ").all()]
 
         expect(
@@ -319,9 +335,9 @@ def test_each_copy_button_names_its_example(browser: Browser, served: Served, ui
 
 
 def test_a_lost_server_is_reported_and_polled_less_often(
-    browser: Browser, served: Served, uid: str
+    browser: Browser, web_system: WebSystem, uid: str
 ) -> None:
-    with open_page(browser, served, f"/pipelines/{uid}") as page:
+    with open_page(browser, web_system, f"/pipelines/{uid}") as page:
         page.clock.install()
         page.clock.run_for(2000)
         failed: list[str] = []
@@ -343,8 +359,8 @@ def test_a_lost_server_is_reported_and_polled_less_often(
         expect(fault_line).to_be_hidden()
 
 
-def test_a_hidden_page_does_not_refresh(browser: Browser, served: Served, uid: str) -> None:
-    with open_page(browser, served, f"/pipelines/{uid}") as page:
+def test_a_hidden_page_does_not_refresh(browser: Browser, web_system: WebSystem, uid: str) -> None:
+    with open_page(browser, web_system, f"/pipelines/{uid}") as page:
         page.evaluate(
             "Object.defineProperty(document, 'hidden', {get: () => window.away === true})"
         )
@@ -370,19 +386,21 @@ def advance_until(page: Page, done: Callable[[], object]) -> None:
     wait_for(holds, "the page has refreshed")
 
 
-def test_a_page_open_for_hours_leaks_nothing(browser: Browser, served: Served, uid: str) -> None:
+def test_a_page_open_for_hours_leaks_nothing(
+    browser: Browser, web_system: WebSystem, uid: str
+) -> None:
     # The server opens its connections to the bus at their first use.
-    served.say(uid, "/write warm")
-    served.get(f"/pipelines/{uid}/log?swarm=chat")
-    sockets = count_sockets(served.web.pid)
-    with open_page(browser, served, f"/pipelines/{uid}") as page:
+    web_system.say(uid, "/write warm")
+    web_system.get(f"/pipelines/{uid}/log?swarm=chat")
+    sockets = count_sockets(web_system.web.pid)
+    with open_page(browser, web_system, f"/pipelines/{uid}") as page:
         session, answers = page.context.new_cdp_session(page), list[int]()
         page.on("response", lambda response: answers.append(response.status))
         page.clock.install()
 
         def load_and_refresh(refreshes: int) -> dict[str, int]:
             for _ in range(refreshes):
-                served.house.client.enter_together(
+                web_system.system.client.enter_together(
                     uid, ["/write number one", "/search number", "x" * 500] * 5
                 )
                 seen = len(answers)
@@ -403,9 +421,10 @@ def test_a_page_open_for_hours_leaks_nothing(browser: Browser, served: Served, u
         assert after["heap"] <= before["heap"] + 500_000
 
     wait_for(
-        lambda: count_sockets(served.web.pid) <= sockets, "the connections of the page are closed"
+        lambda: count_sockets(web_system.web.pid) <= sockets,
+        "the connections of the page are closed",
     )
-    assert served.get("/status").json["listeners"] == 0
+    assert web_system.get("/status").json["listeners"] == 0
 
 
 def weigh(page: Page, session: Any) -> dict[str, int]:

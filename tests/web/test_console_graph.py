@@ -15,14 +15,19 @@ SWARMS = st.sampled_from(["chat", "talk", "third", ""])
 
 
 def make_agent(
-    name: str = "a", *, hears: tuple[str, ...] = (), on: str = "chat", to: str = "chat", **keys: Any
+    name: str = "a",
+    *,
+    senders: tuple[str, ...] = (),
+    on: str = "chat",
+    to: str = "chat",
+    **keys: Any,
 ) -> AgentView:
-    return AgentView(name, name, "add_1", "", on, hears, to, **{"is_idle": False} | keys)
+    return AgentView(name, name, "add_1", "", on, senders, to, **{"is_idle": False} | keys)
 
 
 AGENTS = st.lists(
     st.builds(
-        make_agent, NAMES, hears=st.lists(NAMES, max_size=4).map(tuple), on=SWARMS, to=SWARMS
+        make_agent, NAMES, senders=st.lists(NAMES, max_size=4).map(tuple), on=SWARMS, to=SWARMS
     ),
     max_size=40,
 )
@@ -62,7 +67,7 @@ def test_every_listening_agent_has_an_edge(agents: list[AgentView]) -> None:
 
 
 def test_a_chain_is_in_one_row() -> None:
-    chain = [make_agent("a"), make_agent("b", hears=("a",)), make_agent("c", hears=("b",))]
+    chain = [make_agent("a"), make_agent("b", senders=("a",)), make_agent("c", senders=("b",))]
 
     graph = draw_graph(chain)
 
@@ -74,8 +79,8 @@ def test_two_listeners_of_one_agent_are_behind_it_in_two_rows() -> None:
     graph = draw_graph(
         [
             make_agent("a"),
-            make_agent("b", hears=("a",)),
-            make_agent("c", hears=("a",)),
+            make_agent("b", senders=("a",)),
+            make_agent("c", senders=("a",)),
             make_agent("d"),
         ]
     )
@@ -86,9 +91,9 @@ def test_two_listeners_of_one_agent_are_behind_it_in_two_rows() -> None:
 def test_a_cycle_of_agents_is_drawn() -> None:
     graph = draw_graph(
         [
-            make_agent("a", hears=("b",)),
-            make_agent("b", hears=("a",)),
-            make_agent("c", hears=("c",)),
+            make_agent("a", senders=("b",)),
+            make_agent("b", senders=("a",)),
+            make_agent("c", senders=("c",)),
         ]
     )
 
@@ -103,14 +108,14 @@ def test_a_cycle_of_agents_is_drawn() -> None:
 
 
 def test_a_named_sender_on_another_swarm_has_no_edge() -> None:
-    graph = draw_graph([make_agent("a", to="talk"), make_agent("b", hears=("a",))])
+    graph = draw_graph([make_agent("a", to="talk"), make_agent("b", senders=("a",))])
 
     assert positions(graph) == [(0, 0), (0, 1)]
 
 
 def test_a_very_long_chain_is_drawn() -> None:
     graph = draw_graph(
-        [make_agent("0"), *[make_agent(str(at), hears=(str(at - 1),)) for at in range(1, 3000)]]
+        [make_agent("0"), *[make_agent(str(at), senders=(str(at - 1),)) for at in range(1, 3000)]]
     )
 
     assert len(graph.boxes) == 3000 and len({box.y for box in graph.boxes}) == 1000

@@ -9,8 +9,8 @@ from playwright.sync_api import Browser, Page, expect
 from tests.support.browser import chromium
 from tests.support.bundles import Json, make_agent, make_bundle, make_commands, make_uid
 from tests.support.console import open_page, overflow, send
-from tests.support.pages import put
-from tests.support.served import Served
+from tests.support.pages import deploy_bundle
+from tests.support.web_system import WebSystem
 from tests.web.test_console_browser import lowest_contrast
 
 pytestmark = pytest.mark.slow
@@ -34,20 +34,20 @@ MEASURE = """() => {
 
 
 @pytest.fixture(scope="module")
-def served() -> Iterator[Served]:
-    with Served() as found:
+def web_system() -> Iterator[WebSystem]:
+    with WebSystem() as found:
         yield found
 
 
 @pytest.fixture(scope="module")
-def browser(served: Served) -> Iterator[Browser]:
+def browser(web_system: WebSystem) -> Iterator[Browser]:
     with chromium() as found:
         yield found
 
 
 @pytest.fixture(scope="module")
-def uid(served: Served) -> str:
-    return put(served.url, make_bundle(make_uid(), *make_chain(7), *make_commands()))
+def uid(web_system: WebSystem) -> str:
+    return deploy_bundle(web_system.url, make_bundle(make_uid(), *make_chain(7), *make_commands()))
 
 
 def make_chain(length: int) -> list[Json]:
@@ -57,7 +57,7 @@ def make_chain(length: int) -> list[Json]:
             f"link_{number}",
             "regex_filter",
             {"pattern": "^go$"},
-            hears=f"link_{number - 1}" if number else "User",
+            senders=f"link_{number - 1}" if number else "User",
         )
         for number in range(length)
     ]
@@ -69,9 +69,9 @@ def viewport(width: int) -> dict[str, dict[str, int]]:
 
 @pytest.mark.parametrize("width", [1040, 1280, 1600])
 def test_a_diagram_fits_and_its_labels_are_readable(
-    browser: Browser, served: Served, uid: str, width: int
+    browser: Browser, web_system: WebSystem, uid: str, width: int
 ) -> None:
-    with open_page(browser, served, f"/pipelines/{uid}", **viewport(width)) as page:
+    with open_page(browser, web_system, f"/pipelines/{uid}", **viewport(width)) as page:
         expect(page.locator(".graph")).to_be_visible()
         measured = page.evaluate(MEASURE)
 
@@ -82,9 +82,9 @@ def test_a_diagram_fits_and_its_labels_are_readable(
 
 @pytest.mark.parametrize("width", [320, 900])
 def test_only_the_table_is_shown_where_labels_would_be_too_small(
-    browser: Browser, served: Served, uid: str, width: int
+    browser: Browser, web_system: WebSystem, uid: str, width: int
 ) -> None:
-    with open_page(browser, served, f"/pipelines/{uid}", **viewport(width)) as page:
+    with open_page(browser, web_system, f"/pipelines/{uid}", **viewport(width)) as page:
         expect(page.locator(".graph")).to_be_hidden()
         expect(page.locator(".legend")).to_be_hidden()
         expect(page.locator("#agent-link_6_")).to_be_visible()
@@ -92,11 +92,11 @@ def test_only_the_table_is_shown_where_labels_would_be_too_small(
 
 
 def test_every_diagram_is_hidden_exactly_where_it_is_too_small(
-    browser: Browser, served: Served
+    browser: Browser, web_system: WebSystem
 ) -> None:
     for length in (1, 2, 3):
-        uid = put(served.url, make_bundle(make_uid(), *make_chain(length)))
-        with open_page(browser, served, f"/pipelines/{uid}", **viewport(1280)) as page:
+        uid = deploy_bundle(web_system.url, make_bundle(make_uid(), *make_chain(length)))
+        with open_page(browser, web_system, f"/pipelines/{uid}", **viewport(1280)) as page:
             assert_hidden_when_too_small(page)
 
 
@@ -111,8 +111,10 @@ def assert_hidden_when_too_small(page: Page) -> None:
     assert SMALLEST_PX <= smallest[-1] <= SMALLEST_PX + 0.6, smallest
 
 
-def test_nodes_lead_to_the_table_and_to_logs(browser: Browser, served: Served, uid: str) -> None:
-    with open_page(browser, served, f"/pipelines/{uid}", **viewport(1280)) as page:
+def test_nodes_lead_to_the_table_and_to_logs(
+    browser: Browser, web_system: WebSystem, uid: str
+) -> None:
+    with open_page(browser, web_system, f"/pipelines/{uid}", **viewport(1280)) as page:
         page.locator(".graph .box", has_text="link_3").click()
         assert page.url.endswith("#agent-link_3_")
         expect(page.locator("#agent-link_3_")).to_be_in_viewport()
@@ -122,8 +124,8 @@ def test_nodes_lead_to_the_table_and_to_logs(browser: Browser, served: Served, u
         expect(page.locator("#log")).to_be_in_viewport()
 
 
-def test_nodes_work_by_keyboard(browser: Browser, served: Served, uid: str) -> None:
-    with open_page(browser, served, f"/pipelines/{uid}", **viewport(1280)) as page:
+def test_nodes_work_by_keyboard(browser: Browser, web_system: WebSystem, uid: str) -> None:
+    with open_page(browser, web_system, f"/pipelines/{uid}", **viewport(1280)) as page:
         link = page.get_by_role("link", name="link_3, regex_filter")
         link.focus()
         page.keyboard.press("Enter")
@@ -131,11 +133,13 @@ def test_nodes_work_by_keyboard(browser: Browser, served: Served, uid: str) -> N
         assert page.url.endswith("#agent-link_3_")
 
 
-def test_names_with_special_characters_lead_to_their_rows(browser: Browser, served: Served) -> None:
-    agent = make_agent('a "b" <i> ü%20#/', "add_1", hears="User")
-    uid = put(served.url, make_bundle(make_uid(), agent))
+def test_names_with_special_characters_lead_to_their_rows(
+    browser: Browser, web_system: WebSystem
+) -> None:
+    agent = make_agent('a "b" <i> ü%20#/', "add_1", senders="User")
+    uid = deploy_bundle(web_system.url, make_bundle(make_uid(), agent))
 
-    with open_page(browser, served, f"/pipelines/{uid}", **viewport(1280)) as page:
+    with open_page(browser, web_system, f"/pipelines/{uid}", **viewport(1280)) as page:
         page.locator(".graph .box").click()
 
         expect(page.locator(".agents tr:target")).to_have_count(1)
@@ -143,11 +147,11 @@ def test_names_with_special_characters_lead_to_their_rows(browser: Browser, serv
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_used_edges_become_bold_and_have_counts(
-    browser: Browser, served: Served, scheme: str
+    browser: Browser, web_system: WebSystem, scheme: str
 ) -> None:
-    uid = put(served.url, make_bundle(make_uid(), *make_chain(7)))
+    uid = deploy_bundle(web_system.url, make_bundle(make_uid(), *make_chain(7)))
     how = viewport(1280) | {"color_scheme": scheme}
-    with open_page(browser, served, f"/pipelines/{uid}", **how) as page:
+    with open_page(browser, web_system, f"/pipelines/{uid}", **how) as page:
         expect(page.locator("#activity .used")).to_have_count(0)
         send(page, "go")
 
@@ -163,9 +167,9 @@ def test_used_edges_become_bold_and_have_counts(
 
 
 def test_used_edges_lie_on_the_edges_of_the_diagram(
-    browser: Browser, served: Served, uid: str
+    browser: Browser, web_system: WebSystem, uid: str
 ) -> None:
-    with open_page(browser, served, f"/pipelines/{uid}", **viewport(1020)) as page:
+    with open_page(browser, web_system, f"/pipelines/{uid}", **viewport(1020)) as page:
         send(page, "/write tea")
         expect(page.locator("#activity svg")).to_be_visible()
 

@@ -12,9 +12,9 @@ from memrelay.web.console.pages.memory import MemoryView
 from memrelay.web.console.search_hits import read_hits
 from tests.support.bundles import STORE, Json, make_bundle, make_memory, make_relay, make_uid
 from tests.support.http import Answer, ask
-from tests.support.pages import put, text_of
-from tests.support.served import Served
+from tests.support.pages import deploy_bundle, text_of
 from tests.support.waiting import wait_for
+from tests.support.web_system import WebSystem
 
 RECORDS: tuple[Json, ...] = (
     {"content": "green tea", "kind": "note", "tags": ["a&b", "warm"], "scope": "kitchen"},
@@ -24,22 +24,22 @@ RECORDS: tuple[Json, ...] = (
 
 
 @pytest.fixture(scope="module")
-def served() -> Iterator[Served]:
-    with Served() as found:
+def web_system() -> Iterator[WebSystem]:
+    with WebSystem() as found:
         yield found
 
 
 @pytest.fixture(scope="module")
-def uid(served: Served) -> str:
+def uid(web_system: WebSystem) -> str:
     """A pipeline with three records, the oldest first."""
-    found = served.deploy(make_relay("find", "^/find (.*)"), make_memory("search"))
+    found = web_system.deploy(make_relay("find", "^/find (.*)"), make_memory("search"))
     for record in RECORDS:
-        assert ask(served.url, "POST", f"/v1/pipelines/{found}/records", record).status == 201
+        assert ask(web_system.url, "POST", f"/v1/pipelines/{found}/records", record).status == 201
     return found
 
 
-def show(served: Served, uid: str, part: str = "", **query: str) -> Answer:
-    return served.get(f"/pipelines/{uid}/memory{part}?{urlencode(query)}")
+def show(web_system: WebSystem, uid: str, part: str = "", **query: str) -> Answer:
+    return web_system.get(f"/pipelines/{uid}/memory{part}?{urlencode(query)}")
 
 
 def contents(page: Answer) -> list[str]:
@@ -48,12 +48,12 @@ def contents(page: Answer) -> list[str]:
     return [html.unescape(text) for text in found]
 
 
-def test_the_newest_record_is_first_and_text_is_escaped(served: Served, uid: str) -> None:
-    page = show(served, uid)
+def test_the_newest_record_is_first_and_text_is_escaped(web_system: WebSystem, uid: str) -> None:
+    page = show(web_system, uid)
 
     assert contents(page) == ["coffee <b>black</b>", "black tea", "green tea"]
     assert "3 records" in text_of(page) and b"<b>black" not in page.body
-    assert contents(show(served, uid, order="asc"))[0] == "green tea"
+    assert contents(show(web_system, uid, order="asc"))[0] == "green tea"
 
 
 @pytest.mark.parametrize(
@@ -72,59 +72,61 @@ def test_the_newest_record_is_first_and_text_is_escaped(served: Served, uid: str
     ],
 )
 def test_filters_narrow_a_list_and_a_search(
-    served: Served, uid: str, query: dict[str, str], texts: list[str]
+    web_system: WebSystem, uid: str, query: dict[str, str], texts: list[str]
 ) -> None:
-    page = show(served, uid, **query)
+    page = show(web_system, uid, **query)
 
     assert contents(page) == texts
     assert ("No results." in text_of(page)) is (not texts)
 
 
-def test_each_value_is_a_link_that_narrows_the_list(served: Served, uid: str) -> None:
-    links = re.findall(r'class="badge[^"]*" href="([^"]+)"', show(served, uid).body.decode())
+def test_each_value_is_a_link_that_narrows_the_list(web_system: WebSystem, uid: str) -> None:
+    links = re.findall(r'class="badge[^"]*" href="([^"]+)"', show(web_system, uid).body.decode())
 
-    lists = [contents(served.get(html.unescape(link))) for link in links]
+    lists = [contents(web_system.get(html.unescape(link))) for link in links]
 
     assert all(1 <= len(one) < len(RECORDS) for one in lists)
     assert ["black tea"] in lists and ["green tea"] in lists
 
 
-def test_a_long_list_has_pages(served: Served) -> None:
-    uid = served.deploy()
+def test_a_long_list_has_pages(web_system: WebSystem) -> None:
+    uid = web_system.deploy()
     lines = b"\n".join(orjson.dumps({"content": f"n{number:02}"}) for number in range(60))
     for line in lines.split(b"\n"):
-        ask(served.url, "POST", f"/v1/pipelines/{uid}/records", orjson.loads(line))
+        ask(web_system.url, "POST", f"/v1/pipelines/{uid}/records", orjson.loads(line))
 
-    first = show(served, uid)
+    first = show(web_system, uid)
     (link,) = re.findall(r'href="([^"]+)" rel="next"', first.body.decode())
-    second = served.get(html.unescape(link))
+    second = web_system.get(html.unescape(link))
 
     assert contents(first) + contents(second) == [f"n{number:02}" for number in range(59, -1, -1)]
     assert 'rel="next"' not in second.body.decode() and "First page" in text_of(second)
 
 
-def test_an_empty_store_and_a_deleted_record(served: Served) -> None:
-    uid = served.deploy()
-    assert "No records yet." in text_of(show(served, uid))
-    guid = ask(served.url, "POST", f"/v1/pipelines/{uid}/records", {"content": "x"}).json["guid"]
-    ask(served.url, "DELETE", f"/v1/pipelines/{uid}/records/{guid}")
+def test_an_empty_store_and_a_deleted_record(web_system: WebSystem) -> None:
+    uid = web_system.deploy()
+    assert "No records yet." in text_of(show(web_system, uid))
+    guid = ask(web_system.url, "POST", f"/v1/pipelines/{uid}/records", {"content": "x"}).json[
+        "guid"
+    ]
+    ask(web_system.url, "DELETE", f"/v1/pipelines/{uid}/records/{guid}")
 
-    assert contents(show(served, uid, deleted="1")) == ["x"]
-    assert contents(show(served, uid)) == []
+    assert contents(show(web_system, uid, deleted="1")) == ["x"]
+    assert contents(show(web_system, uid)) == []
 
 
-def test_the_export_has_the_shown_records(served: Served, uid: str) -> None:
-    listed = show(served, uid, "/export", kind="fact")
-    found = show(served, uid, "/export", q="coffee", mode="fts")
+def test_the_export_has_the_shown_records(web_system: WebSystem, uid: str) -> None:
+    listed = show(web_system, uid, "/export", kind="fact")
+    found = show(web_system, uid, "/export", q="coffee", mode="fts")
 
     assert [orjson.loads(line)["content"] for line in listed.body.splitlines()] == ["black tea"]
     assert [orjson.loads(line)["source"] for line in found.body.splitlines()] == ["ben"]
     assert listed.headers["content-type"].startswith("application/x-ndjson")
 
 
-def test_the_parts_of_a_score_add_up_to_it(served: Served, uid: str) -> None:
+def test_the_parts_of_a_score_add_up_to_it(web_system: WebSystem, uid: str) -> None:
     given = {"query": "black tea", "mode": "hybrid", "explain": True}
-    output = ask(served.url, "POST", f"/v1/pipelines/{uid}/records/search", given).json
+    output = ask(web_system.url, "POST", f"/v1/pipelines/{uid}/records/search", given).json
 
     hits = read_hits(output, "hybrid", "black tea")
 
@@ -134,17 +136,17 @@ def test_the_parts_of_a_score_add_up_to_it(served: Served, uid: str) -> None:
         assert max(part.x + part.width for part in hit.parts) <= 100.1
 
 
-def test_a_misspelled_word_has_a_link_to_the_known_one(served: Served, uid: str) -> None:
-    page = show(served, uid, q="cofee", mode="fts")
+def test_a_misspelled_word_has_a_link_to_the_known_one(web_system: WebSystem, uid: str) -> None:
+    page = show(web_system, uid, q="cofee", mode="fts")
 
     (link,) = re.findall(r'Did you mean <a href="([^"]+)">coffee</a>', page.body.decode())
 
-    assert contents(served.get(html.unescape(link))) == ["coffee <b>black</b>"]
+    assert contents(web_system.get(html.unescape(link))) == ["coffee <b>black</b>"]
     assert "No results." in text_of(page)
 
 
-def test_two_modes_are_shown_side_by_side(served: Served, uid: str) -> None:
-    page = show(served, uid, q="black tea", compare="fts")
+def test_two_modes_are_shown_side_by_side(web_system: WebSystem, uid: str) -> None:
+    page = show(web_system, uid, q="black tea", compare="fts")
 
     assert page.body.decode().count('aria-label="Hits,') == 2
 
@@ -162,37 +164,37 @@ def test_two_modes_are_shown_side_by_side(served: Served, uid: str) -> None:
     ],
 )
 def test_invalid_parameters_are_explained(
-    served: Served, uid: str, query: dict[str, str], status: int, text: str
+    web_system: WebSystem, uid: str, query: dict[str, str], status: int, text: str
 ) -> None:
-    page = show(served, uid, **query)
+    page = show(web_system, uid, **query)
 
     assert page.status == status and text in text_of(page)
 
 
-def test_the_list_is_sent_again_only_after_a_change(served: Served) -> None:
-    uid = served.deploy()
-    first = show(served, uid, "/rows")
+def test_the_list_is_sent_again_only_after_a_change(web_system: WebSystem) -> None:
+    uid = web_system.deploy()
+    first = show(web_system, uid, "/rows")
     tag = first.headers["etag"]
 
     def again() -> Answer:
-        return served.get(f"/pipelines/{uid}/memory/rows?", If_None_Match=tag)
+        return web_system.get(f"/pipelines/{uid}/memory/rows?", If_None_Match=tag)
 
     assert (again().status, again().body) == (304, b"")
-    ask(served.url, "POST", f"/v1/pipelines/{uid}/records", {"content": "new"})
+    ask(web_system.url, "POST", f"/v1/pipelines/{uid}/records", {"content": "new"})
     wait_for(lambda: again().status == 200, "the change is seen")
     assert contents(again()) == ["new"]
 
 
-def test_a_store_of_another_block_can_be_chosen(served: Served) -> None:
+def test_a_store_of_another_block_can_be_chosen(web_system: WebSystem) -> None:
     notes = "instances/${pipeline_uid}/notes"
-    uid = put(
-        served.url,
+    uid = deploy_bundle(
+        web_system.url,
         make_bundle(make_uid(), make_memory("write"), make_memory("read", memory_id=notes)),
     )
     path = f"/v1/pipelines/{uid}/records?store=notes"
-    ask(served.url, "POST", path, {"content": "in notes"})
+    ask(web_system.url, "POST", path, {"content": "in notes"})
 
-    page = show(served, uid, store=f"instances/{uid}/notes")
+    page = show(web_system, uid, store=f"instances/{uid}/notes")
 
     assert contents(page) == ["in notes"]
     assert f'value="{STORE.replace("${pipeline_uid}", uid)}"' in page.body.decode()

@@ -8,10 +8,10 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.support.browser import chromium
 from tests.support.bundles import make_bundle, make_commands, make_uid
-from tests.support.console import keep, open_page, overflow
+from tests.support.console import open_page, overflow, save_screenshot
 from tests.support.http import ask
-from tests.support.pages import put
-from tests.support.served import Served
+from tests.support.pages import deploy_bundle
+from tests.support.web_system import WebSystem
 
 pytestmark = pytest.mark.slow
 
@@ -30,9 +30,9 @@ RECIPE = """{
 
 
 @pytest.fixture(scope="module")
-def served() -> Iterator[Served]:
-    with Served() as served:
-        yield served
+def web_system() -> Iterator[WebSystem]:
+    with WebSystem() as web_system:
+        yield web_system
 
 
 @pytest.fixture(scope="module")
@@ -41,17 +41,19 @@ def browser() -> Iterator[Browser]:
         yield browser
 
 
-def call(served: Served, method: str, uid: str, path: str, body: Any = b"") -> Any:
-    answer = ask(served.url, method, f"/v1/pipelines/{uid}/{path}", body)
+def call(web_system: WebSystem, method: str, uid: str, path: str, body: Any = b"") -> Any:
+    answer = ask(web_system.url, method, f"/v1/pipelines/{uid}/{path}", body)
     assert answer.status in (200, 201), answer
     return answer.json
 
 
-def fill(served: Served) -> str:
+def fill(web_system: WebSystem) -> str:
     """Deploy a pipeline with two facts. Return its uid."""
-    uid = put(served.url, make_bundle(make_uid(), *make_commands()))
+    uid = deploy_bundle(web_system.url, make_bundle(make_uid(), *make_commands()))
     for fact in FACTS:
-        call(served, "POST", uid, "entries", {"memory": "Ada", "content": fact, "mode": "create"})
+        call(
+            web_system, "POST", uid, "entries", {"memory": "Ada", "content": fact, "mode": "create"}
+        )
     return uid
 
 
@@ -62,29 +64,29 @@ def enter(page: Page, definition: str) -> Any:
 
 
 def test_faults_appear_with_their_lines_while_the_user_types(
-    served: Served, browser: Browser
+    web_system: WebSystem, browser: Browser
 ) -> None:
-    uid = fill(served)
-    with open_page(browser, served, f"/pipelines/{uid}/recipes", viewport=WINDOW) as page:
+    uid = fill(web_system)
+    with open_page(browser, web_system, f"/pipelines/{uid}/recipes", viewport=WINDOW) as page:
         expect(page.get_by_text("No recipes yet.")).to_be_visible()
         found = enter(page, RECIPE.replace('"rank"', '"rnak"').replace("Facts about Ada", ""))
         expect(found).to_contain_text("2 faults.")
         expect(found.locator("li").filter(has_text="/label")).to_contain_text("Line 3")
         expect(found.locator("li").filter(has_text="/retrieval")).to_contain_text("Line 7")
-        keep(page, "recipe-faults")
+        save_screenshot(page, "recipe-faults")
 
         expect(enter(page, RECIPE[:-1])).to_contain_text("Not valid JSON")
         expect(enter(page, RECIPE)).to_contain_text("Valid.")
-        assert call(served, "GET", uid, "recipes")["items"] == []
+        assert call(web_system, "GET", uid, "recipes")["items"] == []
 
 
-def test_a_recipe_is_stored_run_and_assembled(served: Served, browser: Browser) -> None:
-    uid = fill(served)
-    with open_page(browser, served, f"/pipelines/{uid}/recipes", viewport=WINDOW) as page:
+def test_a_recipe_is_stored_run_and_assembled(web_system: WebSystem, browser: Browser) -> None:
+    uid = fill(web_system)
+    with open_page(browser, web_system, f"/pipelines/{uid}/recipes", viewport=WINDOW) as page:
         enter(page, RECIPE)
         page.get_by_role("button", name="Save").click()
         expect(page.get_by_role("heading", name="Facts about Ada")).to_be_visible()
-        assert [one["id"] for one in call(served, "GET", uid, "recipes")["items"]] == ["facts"]
+        assert [one["id"] for one in call(web_system, "GET", uid, "recipes")["items"]] == ["facts"]
 
         page.locator("#run").get_by_label("Intent").fill("how to reach Ada by email")
         page.get_by_role("button", name="Run").click()
@@ -93,7 +95,7 @@ def test_a_recipe_is_stored_run_and_assembled(served: Served, browser: Browser) 
         expect(result.locator("pre")).to_contain_text(FACTS[0])
         expect(result.get_by_role("row").filter(has_text="rank")).to_be_visible()
         result.scroll_into_view_if_needed()
-        keep(page, "recipe-run")
+        save_screenshot(page, "recipe-run")
 
         page.locator("#assemble").get_by_label("Intent").fill("email")
         page.get_by_role("button", name="Assemble").click()
@@ -103,11 +105,11 @@ def test_a_recipe_is_stored_run_and_assembled(served: Served, browser: Browser) 
         expect(context.locator("pre")).to_contain_text(FACTS[0])
 
 
-def test_a_recipe_is_changed_and_deleted(served: Served, browser: Browser) -> None:
-    uid = fill(served)
-    call(served, "POST", uid, "recipes", b'{"definition": ' + RECIPE.encode() + b"}")
+def test_a_recipe_is_changed_and_deleted(web_system: WebSystem, browser: Browser) -> None:
+    uid = fill(web_system)
+    call(web_system, "POST", uid, "recipes", b'{"definition": ' + RECIPE.encode() + b"}")
     with open_page(
-        browser, served, f"/pipelines/{uid}/recipes?recipe=facts", viewport=WINDOW
+        browser, web_system, f"/pipelines/{uid}/recipes?recipe=facts", viewport=WINDOW
     ) as page:
         enter(page, RECIPE.replace("Facts about Ada", "Renamed"))
         page.get_by_role("button", name="Save").click()
@@ -119,9 +121,9 @@ def test_a_recipe_is_changed_and_deleted(served: Served, browser: Browser) -> No
         expect(page.get_by_role("link", name="Renamed")).to_be_visible()
 
 
-def test_the_page_fits_a_phone(served: Served, browser: Browser) -> None:
-    uid = fill(served)
+def test_the_page_fits_a_phone(web_system: WebSystem, browser: Browser) -> None:
+    uid = fill(web_system)
     phone: Any = {"width": 320, "height": 640}
-    with open_page(browser, served, f"/pipelines/{uid}/recipes", viewport=phone) as page:
+    with open_page(browser, web_system, f"/pipelines/{uid}/recipes", viewport=phone) as page:
         expect(page.get_by_role("button", name="Validate")).to_be_visible()
         assert overflow(page) <= 0

@@ -17,11 +17,11 @@ from memrelay.web.console.format import clip_bytes
 from tests.support.bundles import Json, make_bundle, make_commands, make_memory, make_uid
 from tests.support.http import Answer, ask
 from tests.support.keys import await_closed, make_key
-from tests.support.pages import lines_to_try, put, text_of
+from tests.support.pages import deploy_bundle, lines_to_try, text_of
 from tests.support.pipelit import Pipelit
-from tests.support.served import Served
 from tests.support.soat import Soat
 from tests.support.waiting import wait_for
+from tests.support.web_system import WebSystem
 from tests.web.records import Records
 
 HOSTILE = '"><script>alert(1)</script>'
@@ -42,15 +42,17 @@ FULL: Json = {
 
 
 @pytest.fixture(scope="module")
-def served() -> Iterator[Served]:
-    with Served(WEB__RATE="0") as found:
+def web_system() -> Iterator[WebSystem]:
+    with WebSystem(WEB__RATE="0") as found:
         yield found
         assert not [event for event in found.web.events if event["event"] == "request_failed"]
 
 
 @pytest.fixture
-def records(served: Served) -> Records:
-    return Records(served, put(served.url, make_bundle(make_uid(), *make_commands())))
+def records(web_system: WebSystem) -> Records:
+    return Records(
+        web_system, deploy_bundle(web_system.url, make_bundle(make_uid(), *make_commands()))
+    )
 
 
 def create(records: Records, given: Json) -> str:
@@ -60,7 +62,9 @@ def create(records: Records, given: Json) -> str:
 
 
 def show(records: Records, guid: str, part: str = "", **query: Any) -> Answer:
-    return records.served.get(f"/pipelines/{records.uid}/memory/{guid}{part}?{urlencode(query)}")
+    return records.web_system.get(
+        f"/pipelines/{records.uid}/memory/{guid}{part}?{urlencode(query)}"
+    )
 
 
 def links(page: Answer) -> list[str]:
@@ -101,7 +105,7 @@ def test_each_field_leads_to_a_list_that_has_the_record(records: Records) -> Non
 
     assert len(found) == 8
     for link in found:
-        assert "1 record" in text_of(records.served.get(link))
+        assert "1 record" in text_of(records.web_system.get(link))
 
 
 def test_stored_text_is_escaped(records: Records) -> None:
@@ -118,13 +122,13 @@ def test_stored_text_is_escaped(records: Records) -> None:
         assert page.status == 200 and b"<script>" not in page.body
 
 
-def test_the_store_is_found_if_the_address_names_none(served: Served) -> None:
+def test_the_store_is_found_if_the_address_names_none(web_system: WebSystem) -> None:
     notes = "instances/${pipeline_uid}/notes"
-    uid = put(
-        served.url,
+    uid = deploy_bundle(
+        web_system.url,
         make_bundle(make_uid(), make_memory("write"), make_memory("read", memory_id=notes)),
     )
-    records = Records(served, uid)
+    records = Records(web_system, uid)
     guid = records("POST", "?store=notes", {"content": "in notes"}).json["guid"]
 
     page = show(records, guid)
@@ -165,7 +169,7 @@ def test_a_long_history_has_pages(records: Records) -> None:
 
     first = show(records, guid)
     (link,) = re.findall(r'href="([^"]+)" rel="next"', first.body.decode())
-    second = records.served.get(html.unescape(link))
+    second = records.web_system.get(html.unescape(link))
 
     def numbers(page: Answer) -> list[int]:
         rows = re.findall(r'<th scope="row" class="n">(\d+)</th>', page.body.decode())
@@ -229,7 +233,9 @@ def test_the_nearest_records_are_without_the_record_itself(records: Records) -> 
 
 def test_a_record_with_a_vector_is_compared_by_meaning(soat: Soat) -> None:
     search = make_memory("search", mode="hybrid")
-    records = Records(soat.served, put(soat.served.url, make_bundle(make_uid(), search)))
+    records = Records(
+        soat.web_system, deploy_bundle(soat.web_system.url, make_bundle(make_uid(), search))
+    )
     guid = create(records, {"content": "The cat sleeps on the sofa"})
     create(records, {"content": "A kitten naps on a couch"})
 
@@ -244,26 +250,28 @@ def test_unknown_records_and_pipelines_are_not_found(records: Records) -> None:
     page = show(records, "01a216bb-d07c-7000-8001-5cc553e213ab")
 
     assert page.status == 404 and MISSING in text_of(page)
-    assert records.served.get("/pipelines/nothing/memory/x").status == 404
+    assert records.web_system.get("/pipelines/nothing/memory/x").status == 404
     assert MISSING in text_of(show(records, "nothing", "/text"))
 
 
 def test_a_record_written_by_an_agent_links_to_the_trace_of_its_message(records: Records) -> None:
-    sent = records.served.say(records.uid, {"text": "/write tea"}, query="?wait=60").json
+    sent = records.web_system.say(records.uid, {"text": "/write tea"}, query="?wait=60").json
     guid = records("GET").json["items"][0]["guid"]
     other = create(records, {"content": "over the API"})
 
     trace = f"/pipelines/{records.uid}/messages/{sent['message_id']}"
     assert trace in links(show(records, guid))
-    assert records.served.get(trace).status == 200
+    assert records.web_system.get(trace).status == 200
     assert not [link for link in links(show(records, other)) if "/messages/" in link]
 
 
-def test_the_memory_of_an_agent_links_to_its_page_and_is_not_edited_here(served: Served) -> None:
-    pipelit = Pipelit(served, served.deploy())
+def test_the_memory_of_an_agent_links_to_its_page_and_is_not_edited_here(
+    web_system: WebSystem,
+) -> None:
+    pipelit = Pipelit(web_system, web_system.deploy())
     fact = pipelit.set_fact("color", "blue")
 
-    page = served.get(f"/pipelines/{pipelit.uid}/memory/{fact}")
+    page = web_system.get(f"/pipelines/{pipelit.uid}/memory/{fact}")
 
     assert page.status == 200 and f"/memories/{pipelit.uid}/{fact}" in page.body.decode()
     assert b"data-edit" not in page.body
@@ -273,10 +281,10 @@ def test_the_memory_of_an_agent_links_to_its_page_and_is_not_edited_here(served:
 def test_a_part_is_sent_again_only_after_a_change(records: Records, part: str) -> None:
     guid = create(records, FULL)
     path = f"/pipelines/{records.uid}/memory/{guid}{part}?store=memories"
-    tag = records.served.get(path).headers["etag"]
+    tag = records.web_system.get(path).headers["etag"]
 
     def again() -> Answer:
-        return records.served.get(path, If_None_Match=tag)
+        return records.web_system.get(path, If_None_Match=tag)
 
     assert (again().status, again().body) == (304, b"")
     records("PATCH", f"/{guid}", {"content": "The meeting is at 4pm"})
@@ -318,8 +326,8 @@ def test_the_commands_read_the_record(records: Records) -> None:
 
     curl, get, history, program = lines_to_try(show(records, guid))
 
-    url = shlex.split(curl)[1].removeprefix(records.served.url)
-    assert records.served.get(url).json["guid"] == guid
+    url = shlex.split(curl)[1].removeprefix(records.web_system.url)
+    assert records.web_system.get(url).json["guid"] == guid
     assert shlex.split(get)[1:5] == ["records", "get", records.uid, guid] and "history" in history
     shown = subprocess.run(
         [sys.executable, "-c", f"{program}\nprint(record.content)"],
@@ -345,14 +353,14 @@ def test_an_erased_record_shows_the_end_of_its_erasure(records: Records) -> None
     part = show(records, guid, "/erasure", store=store, erasure=number)
     path = f"/pipelines/{records.uid}/memory/{guid}/erasure"
     query = urlencode({"store": store, "erasure": number})
-    again = records.served.get(f"{path}?{query}", If_None_Match=part.headers["etag"])
+    again = records.web_system.get(f"{path}?{query}", If_None_Match=part.headers["etag"])
     assert (part.status, again.status) == (200, 304)
     assert show(records, guid).status == 404
     assert show(records, guid, store=store, erasure=number + 1).status == 404
 
 
 def test_a_pipeline_without_a_worker_is_reported() -> None:
-    with Served(worker=False) as idle:
+    with WebSystem(worker=False) as idle:
         uid = idle.deploy_unserved(*make_commands())
         page = idle.get(f"/pipelines/{uid}/memory/x")
 
@@ -360,20 +368,20 @@ def test_a_pipeline_without_a_worker_is_reported() -> None:
 
 
 def test_a_key_has_only_the_controls_that_it_may_use() -> None:
-    with Served() as served:
-        uid = served.deploy()
-        records = Records(served, uid)
+    with WebSystem() as web_system:
+        uid = web_system.deploy()
+        records = Records(web_system, uid)
         guid = create(records, FULL)
         records("PATCH", f"/{guid}", {"content": "The meeting is at 4pm"})
-        reader = make_key(served.house.root, "read")
-        writer = make_key(served.house.root, "read", "write")
-        other = make_key(served.house.root, "read", pipelines=("other",))
-        every = make_key(served.house.root)
-        await_closed(served)
+        reader = make_key(web_system.system.root, "read")
+        writer = make_key(web_system.system.root, "read", "write")
+        other = make_key(web_system.system.root, "read", pipelines=("other",))
+        every = make_key(web_system.system.root)
+        await_closed(web_system)
 
         def get(key: Any, part: str = "") -> Answer:
             path = f"/pipelines/{uid}/memory/{guid}{part}"
-            return ask(served.url, "GET", path, b"", key.headers)
+            return ask(web_system.url, "GET", path, b"", key.headers)
 
         shown = text_of(get(reader))
         assert "3pm" in shown and "Nearest" not in shown
@@ -382,5 +390,5 @@ def test_a_key_has_only_the_controls_that_it_may_use() -> None:
         assert b"DELETE /v1" not in get(writer).body and b"records/erase" not in get(writer).body
         assert b"records/erase" in get(every).body and b"DELETE /v1" in get(every).body
         assert get(other).status == 404 and get(writer, "/erasure?erasure=1").status == 403
-        login = served.get(f"/pipelines/{uid}/memory/{guid}")
+        login = web_system.get(f"/pipelines/{uid}/memory/{guid}")
         assert login.headers["location"] == f"/login?next=/pipelines/{uid}/memory/{guid}"

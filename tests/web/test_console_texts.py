@@ -11,8 +11,8 @@ from tests.support.bundles import make_bundle, make_commands, make_uid
 from tests.support.console_content import PERSON, fill_console, post
 from tests.support.http import ask
 from tests.support.keys import await_closed, make_key
-from tests.support.pages import put
-from tests.support.served import Served
+from tests.support.pages import deploy_bundle
+from tests.support.web_system import WebSystem
 
 CONSOLE = Path(__file__).resolve().parents[2] / "memrelay" / "web" / "console"
 # The texts of each page of `fill_console`, by its title there and a query.
@@ -80,67 +80,69 @@ OLD = (
 
 
 @pytest.fixture(scope="module")
-def served() -> Iterator[Served]:
-    with Served() as found:
+def web_system() -> Iterator[WebSystem]:
+    with WebSystem() as found:
         yield found
 
 
-def read_text(served: Served, path: str, status: int = 200, **headers: str) -> str:
+def read_text(web_system: WebSystem, path: str, status: int = 200, **headers: str) -> str:
     """Return the text of a page, without markup."""
-    page = served.get(path, **headers)
+    page = web_system.get(path, **headers)
     assert page.status == status, page
     return " ".join(unescape(re.sub(r"<[^>]+>", "", page.body.decode())).split())
 
 
 def test_the_pages_without_content_say_so() -> None:
-    with Served() as served:
-        assert "No pipelines yet. Deploy one: memrelay deploy FILE" in read_text(served, "/")
-        uid = put(served.url, make_bundle(make_uid(), PERSON, *make_commands()))
-        found = {path: read_text(served, path.format(uid=uid)) for path in EMPTY}
+    with WebSystem() as web_system:
+        assert "No pipelines yet. Deploy one: memrelay deploy FILE" in read_text(web_system, "/")
+        uid = deploy_bundle(web_system.url, make_bundle(make_uid(), PERSON, *make_commands()))
+        found = {path: read_text(web_system, path.format(uid=uid)) for path in EMPTY}
 
     assert [path for path, text in EMPTY.items() if text not in found[path]] == []
 
 
-def test_each_page_has_its_texts(served: Served) -> None:
-    content = fill_console(served)
+def test_each_page_has_its_texts(web_system: WebSystem) -> None:
+    content = fill_console(web_system)
 
     for name, texts in TEXTS.items():
         title, _, query = name.partition("?")
         path = content.addresses[title]
         if query:
             path = f"{path.partition('?')[0]}?{query}"
-        shown = read_text(served, path)
+        shown = read_text(web_system, path)
         assert [text for text in texts if text not in shown] == [], name
 
 
-def test_a_deleted_record_offers_undo(served: Served) -> None:
-    uid = put(served.url, make_bundle(make_uid(), PERSON, *make_commands()))
-    guid = post(served, f"/v1/pipelines/{uid}/records", {"content": "tea"})["guid"]
+def test_a_deleted_record_offers_undo(web_system: WebSystem) -> None:
+    uid = deploy_bundle(web_system.url, make_bundle(make_uid(), PERSON, *make_commands()))
+    guid = post(web_system, f"/v1/pipelines/{uid}/records", {"content": "tea"})["guid"]
     page = f"/pipelines/{uid}/memory/{guid}"
-    assert "No earlier versions." in read_text(served, page)
+    assert "No earlier versions." in read_text(web_system, page)
 
-    ask(served.url, "DELETE", f"/v1/pipelines/{uid}/records/{guid}")
+    ask(web_system.url, "DELETE", f"/v1/pipelines/{uid}/records/{guid}")
 
-    assert "Undo" in read_text(served, page)
-    absent = read_text(served, f"/pipelines/{uid}/memory/{guid[:-4]}0000", 404)
+    assert "Undo" in read_text(web_system, page)
+    absent = read_text(web_system, f"/pipelines/{uid}/memory/{guid[:-4]}0000", 404)
     assert "Record not found. It may have expired or been erased." in absent
 
 
 def test_missing_pages_and_scopes_are_named() -> None:
-    with Served() as served:
-        assert "Page not found" in read_text(served, "/nothing", 404, Accept="text/html")
-        key = make_key(served.house.root, "read")
-        await_closed(served)
-        shown = read_text(served, "/keys", 403, Authorization=f"Bearer {key.text}")
+    with WebSystem() as web_system:
+        assert "Page not found" in read_text(web_system, "/nothing", 404, Accept="text/html")
+        key = make_key(web_system.system.root, "read")
+        await_closed(web_system)
+        shown = read_text(web_system, "/keys", 403, Authorization=f"Bearer {key.text}")
 
     assert 'Permission denied: this needs the scope "admin".' in shown
     assert shown.startswith("Permission denied")
 
 
-def test_a_mistyped_command_gets_the_nearest_one(served: Served) -> None:
-    uid = put(served.url, make_bundle(make_uid(), PERSON, *make_commands()))
+def test_a_mistyped_command_gets_the_nearest_one(web_system: WebSystem) -> None:
+    uid = deploy_bundle(web_system.url, make_bundle(make_uid(), PERSON, *make_commands()))
 
-    answer = post(served, f"/v1/pipelines/{uid}/swarms/chat/messages?wait=60", {"text": "/wriet a"})
+    answer = post(
+        web_system, f"/v1/pipelines/{uid}/swarms/chat/messages?wait=60", {"text": "/wriet a"}
+    )
 
     assert answer["hint"].startswith('Unknown command "/wriet". Did you mean "/write"? Commands: ')
 

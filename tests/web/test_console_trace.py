@@ -10,8 +10,8 @@ from tests.support.bundles import make_agent, make_bundle, make_commands, make_u
 from tests.support.http import Answer, ask
 from tests.support.keys import await_closed, make_key
 from tests.support.pages import text_of
-from tests.support.served import Served
 from tests.support.waiting import wait_for
+from tests.support.web_system import WebSystem
 
 HOSTILE = '"><script>alert(1)</script><img src=x onerror=alert(2)>'
 MAX_PAGE_BYTES = 300_000
@@ -19,41 +19,43 @@ MISSPELT = "chta"
 
 
 @pytest.fixture(scope="module")
-def served() -> Iterator[Served]:
-    with Served() as found:
+def web_system() -> Iterator[WebSystem]:
+    with WebSystem() as found:
         yield found
 
 
-def send(served: Served, uid: str, text: str) -> str:
-    answer = served.say(uid, {"text": text}, query="?wait=60")
+def send(web_system: WebSystem, uid: str, text: str) -> str:
+    answer = web_system.say(uid, {"text": text}, query="?wait=60")
     assert answer.status == 200, answer
     return str(answer.json["message_id"])
 
 
-def trace_page(served: Served, uid: str, entry: str) -> Answer:
-    answer = served.get(f"/pipelines/{uid}/messages/{entry}")
+def trace_page(web_system: WebSystem, uid: str, entry: str) -> Answer:
+    answer = web_system.get(f"/pipelines/{uid}/messages/{entry}")
     assert answer.status == 200, answer
     return answer
 
 
-def fail(served: Served, uid: str, *texts: str, swarm: str = MISSPELT) -> list[str]:
+def fail(web_system: WebSystem, uid: str, *texts: str, swarm: str = MISSPELT) -> list[str]:
     """Send messages that fail, and return the ids of their dead letters."""
-    idents = [served.house.client.enter(uid, text, swarm=swarm) for text in texts]
+    idents = [web_system.system.client.enter(uid, text, swarm=swarm) for text in texts]
     for ident in idents:
-        served.house.await_dead_letter(uid, ident)
+        web_system.system.await_dead_letter(uid, ident)
     return idents
 
 
-def letters_page(served: Served, query: str = "") -> Answer:
-    answer = served.get(f"/dead-letters{query}")
+def letters_page(web_system: WebSystem, query: str = "") -> Answer:
+    answer = web_system.get(f"/dead-letters{query}")
     assert answer.status == 200, answer
     return answer
 
 
-def test_the_trace_names_agents_blocks_hops_and_records_without_scripts(served: Served) -> None:
-    uid = served.deploy()
-    page = trace_page(served, uid, send(served, uid, "/write tea"))
-    (record,) = served.get(f"/v1/pipelines/{uid}/records").json["items"]
+def test_the_trace_names_agents_blocks_hops_and_records_without_scripts(
+    web_system: WebSystem,
+) -> None:
+    uid = web_system.deploy()
+    page = trace_page(web_system, uid, send(web_system, uid, "/write tea"))
+    (record,) = web_system.get(f"/v1/pipelines/{uid}/records").json["items"]
 
     text = text_of(page)
 
@@ -65,108 +67,113 @@ def test_the_trace_names_agents_blocks_hops_and_records_without_scripts(served: 
     assert page.body.decode().count(f'<a href="{link}">') == 2
 
 
-def test_the_trace_shows_hostile_texts_as_text(served: Served) -> None:
-    uid = served.deploy()
+def test_the_trace_shows_hostile_texts_as_text(web_system: WebSystem) -> None:
+    uid = web_system.deploy()
 
-    page = trace_page(served, uid, send(served, uid, f"/write {HOSTILE}"))
+    page = trace_page(web_system, uid, send(web_system, uid, f"/write {HOSTILE}"))
 
     assert b"<script>alert" not in page.body and b"<img src=x" not in page.body
     assert HOSTILE in text_of(page)
 
 
-def test_a_trace_of_many_long_messages_stays_small(served: Served) -> None:
-    hears = [make_agent(f"a{n}", "regex_match", {"pattern": "(é+)"}, hears="User", to="out")
+def test_a_trace_of_many_long_messages_stays_small(web_system: WebSystem) -> None:
+    senders = [make_agent(f"a{n}", "regex_match", {"pattern": "(é+)"}, senders="User", to="out")
              for n in range(200)]  # fmt: skip
-    uid = served.deploy(*hears)
+    uid = web_system.deploy(*senders)
 
-    page = trace_page(served, uid, send(served, uid, "é" * 4_000))
+    page = trace_page(web_system, uid, send(web_system, uid, "é" * 4_000))
 
     assert len(page.body) < MAX_PAGE_BYTES
     assert "The first 150 of 201 messages." in text_of(page)
 
 
-def test_an_idle_trace_is_answered_with_304_and_a_new_record_changes_it(served: Served) -> None:
-    uid = served.deploy()
-    path = f"/pipelines/{uid}/messages/{send(served, uid, '/write tea')}/tree"
-    first = served.get(path)
+def test_an_idle_trace_is_answered_with_304_and_a_new_record_changes_it(
+    web_system: WebSystem,
+) -> None:
+    uid = web_system.deploy()
+    path = f"/pipelines/{uid}/messages/{send(web_system, uid, '/write tea')}/tree"
+    first = web_system.get(path)
 
-    idle = served.get(path, If_None_Match=first.headers["etag"])
-    send(served, uid, "/write coffee")
-    later = served.get(path, If_None_Match=first.headers["etag"], Cache_Control="no-cache")
+    idle = web_system.get(path, If_None_Match=first.headers["etag"])
+    send(web_system, uid, "/write coffee")
+    later = web_system.get(path, If_None_Match=first.headers["etag"], Cache_Control="no-cache")
 
     assert (first.status, idle.status, later.status) == (200, 304, 200)
 
 
-def test_a_replay_that_fails_again_changes_an_open_trace(served: Served) -> None:
-    uid = served.deploy(make_agent("plus", "add_1"))
-    entry = send(served, uid, "1")
+def test_a_replay_that_fails_again_changes_an_open_trace(web_system: WebSystem) -> None:
+    uid = web_system.deploy(make_agent("plus", "add_1"))
+    entry = send(web_system, uid, "1")
     path = f"/pipelines/{uid}/messages/{entry}/tree"
-    wait_for(lambda: is_unchanged(served, path), "it is idle")
-    tag = served.get(path).headers["etag"]
+    wait_for(lambda: is_unchanged(web_system, path), "it is idle")
+    tag = web_system.get(path).headers["etag"]
 
-    assert served.post(f"/v1/dead-letters/{uid}/{entry}/replay?wait=60").status == 200
-    later = served.get(path, If_None_Match=tag)
+    assert web_system.post(f"/v1/dead-letters/{uid}/{entry}/replay?wait=60").status == 200
+    later = web_system.get(path, If_None_Match=tag)
 
     assert later.status == 200 and "2 attempts" in text_of(later)
 
 
 def test_the_trace_keeps_its_messages_while_no_worker_answers() -> None:
-    with Served() as served:
-        uid = served.deploy()
-        entry = send(served, uid, "/write tea")
-        assert served.house.workers[-1].stop() == 0
+    with WebSystem() as web_system:
+        uid = web_system.deploy()
+        entry = send(web_system, uid, "/write tea")
+        assert web_system.system.workers[-1].stop() == 0
 
-        text = text_of(trace_page(served, uid, entry))
+        text = text_of(trace_page(web_system, uid, entry))
 
     assert "No worker serves this pipeline. Records are missing." in text
     assert "dispatch_write" in text
 
 
 def test_a_message_that_waits_is_reported() -> None:
-    with Served(worker=False) as served:
-        uid = served.deploy_unserved()
-        entry = served.house.client.enter(uid, "/write tea")
+    with WebSystem(worker=False) as web_system:
+        uid = web_system.deploy_unserved()
+        entry = web_system.system.client.enter(uid, "/write tea")
 
-        assert "The message has not run yet." in text_of(trace_page(served, uid, entry))
+        assert "The message has not run yet." in text_of(trace_page(web_system, uid, entry))
 
 
-def test_a_dead_letter_that_is_gone_is_reported_by_the_open_page(served: Served) -> None:
-    uid = served.deploy()
-    (ident,) = fail(served, uid, "tea")
+def test_a_dead_letter_that_is_gone_is_reported_by_the_open_page(web_system: WebSystem) -> None:
+    uid = web_system.deploy()
+    (ident,) = fail(web_system, uid, "tea")
     path = f"/dead-letters/{uid}/{ident}/letter"
-    wait_for(lambda: is_unchanged(served, path), "the names of all pipelines are known")
+    wait_for(lambda: is_unchanged(web_system, path), "the names of all pipelines are known")
 
-    tag = served.get(path).headers["etag"]
-    assert ask(served.url, "DELETE", f"/v1/dead-letters/{uid}/{ident}").status == 204
-    gone = served.get(path, If_None_Match=tag)
+    tag = web_system.get(path).headers["etag"]
+    assert ask(web_system.url, "DELETE", f"/v1/dead-letters/{uid}/{ident}").status == 204
+    gone = web_system.get(path, If_None_Match=tag)
 
     assert gone.status == 200
     assert text_of(gone) == "This dead letter is gone. It was replayed or dropped."
 
 
 def test_open_lists_of_dead_letters_report_that_the_bus_is_gone() -> None:
-    with Served() as served:
-        uid = served.deploy()
-        (ident,) = fail(served, uid, "tea")
-        served.house.server.stop(grace_s=5)
+    with WebSystem() as web_system:
+        uid = web_system.deploy()
+        (ident,) = fail(web_system, uid, "tea")
+        web_system.system.server.stop(grace_s=5)
 
         paths = ("/fragments/dead-letters", f"/dead-letters/{uid}/{ident}/letter")
-        wait_for(lambda: {served.get(path).status for path in paths} == {503}, "the report")
-        assert "1 dead letter." in text_of(letters_page(served))
+        wait_for(lambda: {web_system.get(path).status for path in paths} == {503}, "the report")
+        assert "1 dead letter." in text_of(letters_page(web_system))
 
 
-def test_an_invalid_message_is_a_page_with_the_reason(served: Served) -> None:
-    answer = served.get(f"/pipelines/{served.deploy()}/messages/order-1")
+def test_an_invalid_message_is_a_page_with_the_reason(web_system: WebSystem) -> None:
+    answer = web_system.get(f"/pipelines/{web_system.deploy()}/messages/order-1")
 
     assert answer.status == 400
     assert "is not the id of a message" in text_of(answer)
 
 
-def test_the_log_lists_failed_messages_with_reason_and_links(served: Served) -> None:
-    uid = served.deploy(make_agent("plus", "add_1"))
-    idents = [send(served, uid, text) for text in ("1", "2", HOSTILE)]
+def test_the_log_lists_failed_messages_with_reason_and_links(web_system: WebSystem) -> None:
+    uid = web_system.deploy(make_agent("plus", "add_1"))
+    idents = [send(web_system, uid, text) for text in ("1", "2", HOSTILE)]
 
-    for answer in (served.get(f"/pipelines/{uid}"), served.get(f"/pipelines/{uid}/log?swarm=chat")):
+    for answer in (
+        web_system.get(f"/pipelines/{uid}"),
+        web_system.get(f"/pipelines/{uid}/log?swarm=chat"),
+    ):
         page = answer.body.decode()
         assert text_of(answer).count("Failed") == 3
         assert "TooManyHops" in page and "No messages on" not in page
@@ -176,34 +183,34 @@ def test_the_log_lists_failed_messages_with_reason_and_links(served: Served) -> 
             assert f'href="/pipelines/{uid}/messages/{ident}"' in page
 
 
-def test_failed_messages_are_listed_among_the_others_by_time(served: Served) -> None:
-    uid = served.deploy()
-    send(served, uid, "first")
-    ident = served.house.client.enter(uid, "second", swarm="chat", hop="99")
-    served.house.client.await_done(uid, ident)
-    send(served, uid, "third")
+def test_failed_messages_are_listed_among_the_others_by_time(web_system: WebSystem) -> None:
+    uid = web_system.deploy()
+    send(web_system, uid, "first")
+    ident = web_system.system.client.enter(uid, "second", swarm="chat", hop="99")
+    web_system.system.client.await_done(uid, ident)
+    send(web_system, uid, "third")
 
-    text = text_of(served.get(f"/pipelines/{uid}/log?swarm=chat"))
+    text = text_of(web_system.get(f"/pipelines/{uid}/log?swarm=chat"))
 
     assert text.index("third") < text.index("Failed") < text.index("first")
 
 
-def test_the_numbers_of_dead_letters_link_to_them(served: Served) -> None:
-    uid = served.deploy()
+def test_the_numbers_of_dead_letters_link_to_them(web_system: WebSystem) -> None:
+    uid = web_system.deploy()
     link = re.compile(f'<a[^>]* href="/dead-letters\\?pipeline={uid}">'.encode())
 
-    assert link.search(served.get(f"/pipelines/{uid}").body)
-    assert link.search(served.get("/").body)
+    assert link.search(web_system.get(f"/pipelines/{uid}").body)
+    assert link.search(web_system.get("/").body)
 
 
-def test_dead_letters_are_grouped_filtered_and_listed(served: Served) -> None:
-    uid, other = served.deploy(), served.deploy()
-    idents = fail(served, uid, "tea", HOSTILE, "milk")
-    fail(served, other, "tea")
+def test_dead_letters_are_grouped_filtered_and_listed(web_system: WebSystem) -> None:
+    uid, other = web_system.deploy(), web_system.deploy()
+    idents = fail(web_system, uid, "tea", HOSTILE, "milk")
+    fail(web_system, other, "tea")
 
-    groups = letters_page(served, f"?pipeline={uid}")
-    reason = served.get(f"/v1/dead-letters/{uid}/{idents[0]}").json["error"]
-    group = letters_page(served, f"?pipeline={uid}&reason={quote(reason)}")
+    groups = letters_page(web_system, f"?pipeline={uid}")
+    reason = web_system.get(f"/v1/dead-letters/{uid}/{idents[0]}").json["error"]
+    group = letters_page(web_system, f"?pipeline={uid}&reason={quote(reason)}")
 
     assert "3 dead letters." in text_of(groups)
     assert "it has chat 3 test 1 just now" in text_of(groups)
@@ -211,76 +218,81 @@ def test_dead_letters_are_grouped_filtered_and_listed(served: Served) -> None:
     assert [text_of(group).count(text) for text in ("tea", HOSTILE, "milk")] == [1, 1, 1]
     assert b"<script>alert" not in group.body + groups.body
     assert f'href="/dead-letters/{uid}/{idents[0]}"'.encode() in group.body
-    everything = text_of(letters_page(served))
-    assert f"{served.get('/v1/dead-letters').json['total']} dead letters." in everything
+    everything = text_of(letters_page(web_system))
+    assert f"{web_system.get('/v1/dead-letters').json['total']} dead letters." in everything
 
 
-def test_a_dead_letter_is_shown_with_its_message_and_links_to_its_trace(served: Served) -> None:
-    uid = served.deploy()
-    (ident,) = fail(served, uid, HOSTILE)
+def test_a_dead_letter_is_shown_with_its_message_and_links_to_its_trace(
+    web_system: WebSystem,
+) -> None:
+    uid = web_system.deploy()
+    (ident,) = fail(web_system, uid, HOSTILE)
 
-    page = served.get(f"/dead-letters/{uid}/{ident}")
-    trace = trace_page(served, uid, ident)
+    page = web_system.get(f"/dead-letters/{uid}/{ident}")
+    trace = trace_page(web_system, uid, ident)
 
     assert HOSTILE in text_of(page) and b"<script>alert" not in page.body
     assert f'href="/pipelines/{uid}/messages/{ident}"'.encode() in page.body
     assert f'href="/dead-letters/{uid}/{ident}"'.encode() in trace.body
     assert HOSTILE in text_of(trace) and b"<script>alert" not in trace.body
-    missing = served.get(f"/dead-letters/{uid}/1-0")
+    missing = web_system.get(f"/dead-letters/{uid}/1-0")
     assert missing.status == 404 and "may have been replayed or dropped" in text_of(missing)
 
 
-def test_many_letters_and_groups_have_pages(served: Served) -> None:
-    uid = served.deploy()
-    fail(served, uid, *[f"{number} {'x' * 5000}" for number in range(51)])
-    reason = served.get(f"/v1/dead-letters?pipeline={uid}").json["items"][0]["error"]
+def test_many_letters_and_groups_have_pages(web_system: WebSystem) -> None:
+    uid = web_system.deploy()
+    fail(web_system, uid, *[f"{number} {'x' * 5000}" for number in range(51)])
+    reason = web_system.get(f"/v1/dead-letters?pipeline={uid}").json["items"][0]["error"]
     query = f"?pipeline={uid}&reason={quote(reason)}"
 
-    first = letters_page(served, query)
+    first = letters_page(web_system, query)
     cursor = first.body.decode().partition("cursor=")[2].partition('"')[0]
-    second = letters_page(served, f"{query}&cursor={cursor}")
+    second = letters_page(web_system, f"{query}&cursor={cursor}")
 
     assert first.body.count(b"<tr data-row>") == 50 and second.body.count(b"<tr data-row>") == 1
     assert "50 xxx" in text_of(second) and "Next page" not in text_of(second)
     assert len(first.body) < MAX_PAGE_BYTES
-    assert served.get(f"/dead-letters{query}&cursor=-1").status == 400
+    assert web_system.get(f"/dead-letters{query}&cursor=-1").status == 400
 
     for number in range(51):
-        served.house.client.enter(uid, "x", swarm=f"swarm{number}")
+        web_system.system.client.enter(uid, "x", swarm=f"swarm{number}")
     wait_for(
-        lambda: served.get(f"/v1/dead-letters?pipeline={uid}").json["total"] == 102, "all failed"
+        lambda: web_system.get(f"/v1/dead-letters?pipeline={uid}").json["total"] == 102,
+        "all failed",
     )
-    groups = letters_page(served, f"?pipeline={uid}")
+    groups = letters_page(web_system, f"?pipeline={uid}")
     cursor = groups.body.decode().partition("cursor=")[2].partition('"')[0]
-    rest = letters_page(served, f"?pipeline={uid}&cursor={cursor}")
+    rest = letters_page(web_system, f"?pipeline={uid}&cursor={cursor}")
     assert groups.body.count(b"<tr data-row>") == 50 and rest.body.count(b"<tr data-row>") == 2
 
 
-def test_the_list_of_dead_letters_is_answered_with_304_until_one_changes(served: Served) -> None:
-    uid = served.deploy()
-    (ident,) = fail(served, uid, "tea")
+def test_the_list_of_dead_letters_is_answered_with_304_until_one_changes(
+    web_system: WebSystem,
+) -> None:
+    uid = web_system.deploy()
+    (ident,) = fail(web_system, uid, "tea")
     path = f"/fragments/dead-letters?pipeline={uid}"
-    wait_for(lambda: is_unchanged(served, path), "the same minute")
+    wait_for(lambda: is_unchanged(web_system, path), "the same minute")
 
-    tag = served.get(path).headers["etag"]
-    assert ask(served.url, "DELETE", f"/v1/dead-letters/{uid}/{ident}").status == 204
-    changed = served.get(path, If_None_Match=tag)
+    tag = web_system.get(path).headers["etag"]
+    assert ask(web_system.url, "DELETE", f"/v1/dead-letters/{uid}/{ident}").status == 204
+    changed = web_system.get(path, If_None_Match=tag)
 
     assert changed.status == 200 and "No dead letters." in text_of(changed)
 
 
-def is_unchanged(served: Served, path: str) -> bool:
-    return served.get(path, If_None_Match=served.get(path).headers["etag"]).status == 304
+def is_unchanged(web_system: WebSystem, path: str) -> bool:
+    return web_system.get(path, If_None_Match=web_system.get(path).headers["etag"]).status == 304
 
 
-def test_letters_of_a_removed_pipeline_are_shown_without_replay(served: Served) -> None:
-    uid = served.deploy()
-    (ident,) = fail(served, uid, "tea")
-    assert ask(served.url, "DELETE", f"/v1/pipelines/{uid}").status in (200, 204)
+def test_letters_of_a_removed_pipeline_are_shown_without_replay(web_system: WebSystem) -> None:
+    uid = web_system.deploy()
+    (ident,) = fail(web_system, uid, "tea")
+    assert ask(web_system.url, "DELETE", f"/v1/pipelines/{uid}").status in (200, 204)
 
     groups, letter = (
-        letters_page(served, f"?pipeline={uid}"),
-        served.get(f"/dead-letters/{uid}/{ident}"),
+        letters_page(web_system, f"?pipeline={uid}"),
+        web_system.get(f"/dead-letters/{uid}/{ident}"),
     )
 
     assert "not deployed" in text_of(groups) and b"data-group" not in groups.body
@@ -289,13 +301,13 @@ def test_letters_of_a_removed_pipeline_are_shown_without_replay(served: Served) 
 
 
 def test_a_key_without_admin_sees_only_its_letters_and_no_controls() -> None:
-    with Served() as served:
+    with WebSystem() as web_system:
         mine, other = make_uid(), make_uid()
         for uid in (mine, other):
-            served.house.deploy(make_bundle(uid, *make_commands()))
-        idents = [fail(served, uid, "tea")[0] for uid in (mine, other)]
-        key = make_key(served.house.root, "read", pipelines=(mine,))
-        await_closed(served)
+            web_system.system.deploy(make_bundle(uid, *make_commands()))
+        idents = [fail(web_system, uid, "tea")[0] for uid in (mine, other)]
+        key = make_key(web_system.system.root, "read", pipelines=(mine,))
+        await_closed(web_system)
         paths = [
             "/dead-letters",
             f"/dead-letters/{mine}/{idents[0]}",
@@ -303,9 +315,9 @@ def test_a_key_without_admin_sees_only_its_letters_and_no_controls() -> None:
             f"/pipelines/{mine}/log?swarm=chat",
         ]
 
-        pages = [served.get(path, **key.headers) for path in paths]
+        pages = [web_system.get(path, **key.headers) for path in paths]
         denied = [
-            served.get(path, **key.headers).status
+            web_system.get(path, **key.headers).status
             for path in (
                 f"/dead-letters?pipeline={other}",
                 f"/dead-letters/{other}/{idents[1]}",

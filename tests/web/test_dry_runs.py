@@ -1,22 +1,24 @@
 """A dry run over HTTP: what a write would do, with no trace of it."""
 
 from tests.support.http import Answer, ask
-from tests.support.served import Served
+from tests.support.web_system import WebSystem
 
 FACT = "Customer prefers email over phone calls"
 
 
-def write(served: Served, uid: str, content: str, *, dry_run: bool, **headers: str) -> Answer:
+def write(
+    web_system: WebSystem, uid: str, content: str, *, dry_run: bool, **headers: str
+) -> Answer:
     body = {"memory": "notes", "content": content, "dry_run": dry_run}
-    return ask(served.url, "POST", f"/v1/pipelines/{uid}/entries", body, headers)
+    return ask(web_system.url, "POST", f"/v1/pipelines/{uid}/entries", body, headers)
 
 
-def test_a_dry_run_answers_200_and_names_no_new_entry(served: Served) -> None:
-    uid = served.deploy()
+def test_a_dry_run_answers_200_and_names_no_new_entry(web_system: WebSystem) -> None:
+    uid = web_system.deploy()
 
-    planned = write(served, uid, FACT, dry_run=True)
-    written = write(served, uid, FACT, dry_run=False)
-    repeated = write(served, uid, FACT.upper(), dry_run=True)
+    planned = write(web_system, uid, FACT, dry_run=True)
+    written = write(web_system, uid, FACT, dry_run=False)
+    repeated = write(web_system, uid, FACT.upper(), dry_run=True)
 
     assert (planned.status, planned.json["action"], planned.json["id"]) == (200, "created", "")
     assert not {"location", "etag"} & {name.lower() for name in planned.headers}
@@ -29,12 +31,12 @@ def test_a_dry_run_answers_200_and_names_no_new_entry(served: Served) -> None:
         "last_confirmed_at": repeated.json["last_confirmed_at"],
     }
     memory = written.json["memory_id"]
-    listed = served.get(f"/v1/pipelines/{uid}/entries?memory_id={memory}")
+    listed = web_system.get(f"/v1/pipelines/{uid}/entries?memory_id={memory}")
     assert [one["confirmations"] for one in listed.json["items"]] == [0]
 
 
-def test_the_document_of_the_api_describes_the_field(served: Served) -> None:
-    document = served.get("/openapi.json").json
+def test_the_document_of_the_api_describes_the_field(web_system: WebSystem) -> None:
+    document = web_system.get("/openapi.json").json
 
     operation = document["paths"]["/v1/pipelines/{uid}/entries"]["post"]
     schema = operation["requestBody"]["content"]["application/json"]["schema"]
@@ -46,12 +48,12 @@ def test_the_document_of_the_api_describes_the_field(served: Served) -> None:
     assert "dry_run" not in str(soat)
 
 
-def test_soats_paths_refuse_the_field(served: Served) -> None:
-    uid = served.deploy()
-    memory = write(served, uid, FACT, dry_run=False).json["memory_id"]
+def test_soats_paths_refuse_the_field(web_system: WebSystem) -> None:
+    uid = web_system.deploy()
+    memory = write(web_system, uid, FACT, dry_run=False).json["memory_id"]
 
     for path, body in (
         (f"/api/v1/memories/{memory}/entries", {"content": FACT, "dry_run": True}),
         ("/api/v1/memory-entries", {"memory_id": memory, "content": FACT, "dry_run": True}),
     ):
-        assert served.post(path, body).status == 400
+        assert web_system.post(path, body).status == 400

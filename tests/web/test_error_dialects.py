@@ -14,10 +14,10 @@ from memrelay.web.server.error_dialects import ErrorDialect, error_dialect
 from memrelay.web.services import SERVICES
 from tests.support.bundles import make_bundle, make_uid
 from tests.support.http import Answer, ask
-from tests.support.keys import Held, await_closed, make_key
+from tests.support.keys import ApiKey, await_closed, make_key
 from tests.support.routes import app_for
 from tests.support.run_worker import deploy
-from tests.support.served import Served
+from tests.support.web_system import WebSystem
 
 LONG = b'{"value": "' + b"x" * (1 << 20) + b'"}'
 AGENT = "agentId=a1"
@@ -26,26 +26,26 @@ AGENT = "agentId=a1"
 class Keyed(NamedTuple):
     """A server with two pipelines, a key for each kind of request, and no other access."""
 
-    served: Served
+    web_system: WebSystem
     uids: tuple[str, str]
-    keys: dict[str, Held]
+    keys: dict[str, ApiKey]
 
     def ask(self, method: str, path: str, body: Any = b"", key: str = "first") -> Answer:
         headers = self.keys[key].headers if key else {}
-        return ask(self.served.url, method, path, body, headers)
+        return ask(self.web_system.url, method, path, body, headers)
 
 
 @pytest.fixture(scope="module")
 def keyed() -> Iterator[Keyed]:
-    with Served() as served:
-        first, second, root = served.deploy(), served.deploy(), served.house.root
+    with WebSystem() as web_system:
+        first, second, root = web_system.deploy(), web_system.deploy(), web_system.system.root
         keys = {
             "first": make_key(root, pipelines=(first,)),
             "all": make_key(root),
             "deploy": make_key(root, "deploy", pipelines=(first,)),
         }
-        await_closed(served)
-        yield Keyed(served, (first, second), keys)
+        await_closed(web_system)
+        yield Keyed(web_system, (first, second), keys)
 
 
 def is_soat(body: dict[str, Any]) -> bool:
@@ -214,9 +214,9 @@ def test_codebolts_project_is_named_in_the_query_or_a_header(keyed: Keyed) -> No
 
 
 def test_codebolts_paths_without_a_worker_are_unavailable() -> None:
-    with Served(worker=False) as served:
-        served.deploy_unserved()
-        answer = served.get(TYPES)
+    with WebSystem(worker=False) as web_system:
+        web_system.deploy_unserved()
+        answer = web_system.get(TYPES)
 
     assert (answer.status, answer.json["success"]) == (503, False)
     assert int(answer.headers["retry-after"]) >= 1

@@ -9,30 +9,30 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from memrelay.web.server.errors import handle_errors
 from tests.support.http import Answer, ask, send_raw
-from tests.support.served import Served
+from tests.support.web_system import WebSystem
 
 MOST = 1 << 20  # bus.max_message_bytes
 
 
 @pytest.fixture(autouse=True)
-def still_serving(served: Served) -> Iterator[None]:
+def still_serving(web_system: WebSystem) -> Iterator[None]:
     yield
-    assert served.get("/live").json == {"live": True}
+    assert web_system.get("/live").json == {"live": True}
 
 
 @pytest.fixture(scope="module")
-def uid(served: Served) -> str:
-    return served.deploy()
+def uid(web_system: WebSystem) -> str:
+    return web_system.deploy()
 
 
-def raw(served: Served, request: bytes) -> Answer:
-    return send_raw(served.url, request)
+def raw(web_system: WebSystem, request: bytes) -> Answer:
+    return send_raw(web_system.url, request)
 
 
-def post(served: Served, uid: str, *lines: bytes, body: bytes = b"") -> Answer:
+def post(web_system: WebSystem, uid: str, *lines: bytes, body: bytes = b"") -> Answer:
     """Send a POST with raw header lines."""
     head = [f"POST /webhooks/{uid}/memory_write_ HTTP/1.1".encode(), b"Host: localhost", *lines]
-    return raw(served, b"\r\n".join(head) + b"\r\n\r\n" + body)
+    return raw(web_system, b"\r\n".join(head) + b"\r\n\r\n" + body)
 
 
 @pytest.mark.parametrize(
@@ -49,9 +49,9 @@ def post(served: Served, uid: str, *lines: bytes, body: bytes = b"") -> Answer:
     ],
 )
 def test_a_wrong_method_gets_the_allowed_methods(
-    served: Served, uid: str, method: str, path: str, allowed: str
+    web_system: WebSystem, uid: str, method: str, path: str, allowed: str
 ) -> None:
-    answer = ask(served.url, method, path.format(uid=uid))
+    answer = ask(web_system.url, method, path.format(uid=uid))
 
     assert answer.problem[0] == 405
     assert answer.headers["allow"] == allowed
@@ -74,8 +74,11 @@ def test_a_wrong_method_gets_the_allowed_methods(
         "/static/..%2f..%2fapp.py",
     ],
 )
-def test_an_unknown_path_is_404_and_none_escapes_the_root(served: Served, path: str) -> None:
-    assert raw(served, f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()).problem[0] == 404
+def test_an_unknown_path_is_404_and_none_escapes_the_root(web_system: WebSystem, path: str) -> None:
+    assert (
+        raw(web_system, f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()).problem[0]
+        == 404
+    )
 
 
 def test_an_internal_error_is_logged_with_its_route_and_without_the_token(
@@ -97,8 +100,8 @@ def test_an_internal_error_is_logged_with_its_route_and_without_the_token(
     ] == "/api/v1/pd/webhook/{token}/{alias}" and "tea-with-milk" not in str(vars(record))
 
 
-def test_head_of_an_unknown_path_has_no_body(served: Served) -> None:
-    answer = ask(served.url, "HEAD", "/nowhere")
+def test_head_of_an_unknown_path_has_no_body(web_system: WebSystem) -> None:
+    answer = ask(web_system.url, "HEAD", "/nowhere")
 
     assert (answer.status, answer.body) == (404, b"")
 
@@ -107,8 +110,10 @@ def test_head_of_an_unknown_path_has_no_body(served: Served) -> None:
     "uid",
     ["a%00b", "a%0d%0aX-Injected:%20yes", "%ff", "..", "%2e%2e%2f", "a" * 4000, "%F0%9F%8D%B5"],
 )
-def test_an_odd_uid_is_not_found(served: Served, uid: str) -> None:
-    answer = raw(served, f"GET /v1/pipelines/{uid} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+def test_an_odd_uid_is_not_found(web_system: WebSystem, uid: str) -> None:
+    answer = raw(
+        web_system, f"GET /v1/pipelines/{uid} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
+    )
 
     assert answer.problem[0] == 404
     assert "x-injected" not in answer.headers
@@ -136,18 +141,22 @@ def test_an_odd_uid_is_not_found(served: Served, uid: str) -> None:
         b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
     ],
 )
-def test_malformed_http_is_rejected_without_a_traceback(served: Served, request_: bytes) -> None:
-    answer = raw(served, request_)
+def test_malformed_http_is_rejected_without_a_traceback(
+    web_system: WebSystem, request_: bytes
+) -> None:
+    answer = raw(web_system, request_)
 
     assert answer.problem[0] == 400 and answer.headers["x-request-id"]
     assert b"Traceback" not in answer.body and b"secret" not in answer.body
-    assert "Traceback" not in served.web.said
-    assert "secret" not in served.web.said
+    assert "Traceback" not in web_system.web.output
+    assert "secret" not in web_system.web.output
 
 
 @pytest.mark.parametrize("path", [b"/live", b"/v1/pipelines", b"/nowhere"])
-def test_an_unknown_expectation_is_a_problem(served: Served, path: bytes) -> None:
-    answer = raw(served, b"GET " + path + b" HTTP/1.1\r\nHost: localhost\r\nExpect: tea\r\n\r\n")
+def test_an_unknown_expectation_is_a_problem(web_system: WebSystem, path: bytes) -> None:
+    answer = raw(
+        web_system, b"GET " + path + b" HTTP/1.1\r\nHost: localhost\r\nExpect: tea\r\n\r\n"
+    )
 
     status, detail = answer.problem
 
@@ -155,8 +164,8 @@ def test_an_unknown_expectation_is_a_problem(served: Served, path: bytes) -> Non
     assert "100-continue" in detail and answer.headers["x-request-id"]
 
 
-def test_a_long_request_line_is_reported_as_such(served: Served) -> None:
-    answer = raw(served, b"GET /" + b"a" * 9000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n")
+def test_a_long_request_line_is_reported_as_such(web_system: WebSystem) -> None:
+    answer = raw(web_system, b"GET /" + b"a" * 9000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n")
 
     assert "longer than 8190 bytes" in answer.problem[1] and "aaa" not in answer.problem[1]
 
@@ -169,57 +178,68 @@ def test_a_long_request_line_is_reported_as_such(served: Served) -> None:
     ],
 )
 def test_a_compressed_body_is_rejected(
-    served: Served, uid: str, lines: list[bytes], body: bytes
+    web_system: WebSystem, uid: str, lines: list[bytes], body: bytes
 ) -> None:
-    status, detail = post(served, uid, *lines, body=body).problem
+    status, detail = post(web_system, uid, *lines, body=body).problem
 
     assert status == 415
     assert "send the body uncompressed" in detail
 
 
-def test_a_body_with_the_identity_encoding_is_accepted(served: Served, uid: str) -> None:
+def test_a_body_with_the_identity_encoding_is_accepted(web_system: WebSystem, uid: str) -> None:
     assert (
-        post(served, uid, b"Content-Encoding: identity", b"Content-Length: 3", body=b"tea").status
+        post(
+            web_system, uid, b"Content-Encoding: identity", b"Content-Length: 3", body=b"tea"
+        ).status
         == 202
     )
 
 
-def test_a_body_with_malformed_chunks_is_rejected(served: Served, uid: str) -> None:
+def test_a_body_with_malformed_chunks_is_rejected(web_system: WebSystem, uid: str) -> None:
     assert (
-        post(served, uid, b"Transfer-Encoding: chunked", body=b"zz\r\nx\r\n0\r\n\r\n").status == 400
+        post(web_system, uid, b"Transfer-Encoding: chunked", body=b"zz\r\nx\r\n0\r\n\r\n").status
+        == 400
     )
 
 
-def test_a_chunked_body_is_read_completely(served: Served) -> None:
-    uid = served.deploy()
+def test_a_chunked_body_is_read_completely(web_system: WebSystem) -> None:
+    uid = web_system.deploy()
 
-    taken = post(served, uid, b"Transfer-Encoding: chunked", body=b"2\r\nte\r\n1\r\na\r\n0\r\n\r\n")
+    taken = post(
+        web_system, uid, b"Transfer-Encoding: chunked", body=b"2\r\nte\r\n1\r\na\r\n0\r\n\r\n"
+    )
 
-    served.house.client.await_quiet(uid)
+    web_system.system.client.await_quiet(uid)
     assert taken.status == 202
-    assert served.house.contents(uid) == ["tea"]
+    assert web_system.system.contents(uid) == ["tea"]
 
 
-def test_a_long_body_is_rejected(served: Served, uid: str) -> None:
-    declared = post(served, uid, b"Content-Length: %d" % (1 << 40), body=b"x" * (MOST + 1))
+def test_a_long_body_is_rejected(web_system: WebSystem, uid: str) -> None:
+    declared = post(web_system, uid, b"Content-Length: %d" % (1 << 40), body=b"x" * (MOST + 1))
     chunked = post(
-        served, uid, b"Transfer-Encoding: chunked", body=b"%x\r\n" % (2 * MOST) + b"x" * (MOST + 1)
+        web_system,
+        uid,
+        b"Transfer-Encoding: chunked",
+        body=b"%x\r\n" % (2 * MOST) + b"x" * (MOST + 1),
     )
 
     assert [answer.problem[0] for answer in (declared, chunked)] == [413, 413]
     assert "bus.max_message_bytes" in declared.problem[1]
 
 
-def test_a_body_whose_envelope_is_too_long_becomes_no_dead_letter(served: Served) -> None:
-    uid = served.deploy()
+def test_a_body_whose_envelope_is_too_long_becomes_no_dead_letter(web_system: WebSystem) -> None:
+    uid = web_system.deploy()
 
-    assert served.webhook(uid, "memory_write_", b"x" * MOST).problem[0] == 413
-    assert served.webhook(uid, "memory_write_", b"x" * (MOST - 500), query="?wait=60").status == 200
-    assert served.house.dead_letters(uid) == []
+    assert web_system.webhook(uid, "memory_write_", b"x" * MOST).problem[0] == 413
+    assert (
+        web_system.webhook(uid, "memory_write_", b"x" * (MOST - 500), query="?wait=60").status
+        == 200
+    )
+    assert web_system.system.dead_letters(uid) == []
 
 
-def test_a_problem_has_all_members(served: Served) -> None:
-    answer = served.get("/nowhere")
+def test_a_problem_has_all_members(web_system: WebSystem) -> None:
+    answer = web_system.get("/nowhere")
 
     assert answer.headers["content-type"].startswith("application/problem+json")
     assert answer.json == {

@@ -10,39 +10,44 @@ import pytest
 
 from tests.support.bundles import make_agent
 from tests.support.listener import Listener
-from tests.support.served import Served
 from tests.support.waiting import wait_for
+from tests.support.web_system import WebSystem
 
 
-def samples(served: Served) -> dict[str, float]:
+def samples(web_system: WebSystem) -> dict[str, float]:
     """Return the values of /metrics by sample."""
-    page = served.get("/metrics")
+    page = web_system.get("/metrics")
     assert page.status == 200
     assert page.headers["content-type"].startswith("text/plain; version=")
     lines = [line for line in page.body.decode().splitlines() if not line.startswith("#")]
     return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines)}
 
 
-def pipeline_status(served: Served, uid: str) -> dict[str, object]:
+def pipeline_status(web_system: WebSystem, uid: str) -> dict[str, object]:
     """Return a pipeline's row in /status."""
-    (one,) = [one for one in served.get("/status").json["pipelines"] if one["pipeline_uid"] == uid]
+    (one,) = [
+        one for one in web_system.get("/status").json["pipelines"] if one["pipeline_uid"] == uid
+    ]
     return one
 
 
-def test_a_complete_system_is_live_and_ready(served: Served) -> None:
-    assert served.get("/live").json == {"live": True}
-    assert served.get("/ready").json == {"ready": True, "checks": {"bus": "ok", "catalogue": "ok"}}
+def test_a_complete_system_is_live_and_ready(web_system: WebSystem) -> None:
+    assert web_system.get("/live").json == {"live": True}
+    assert web_system.get("/ready").json == {
+        "ready": True,
+        "checks": {"bus": "ok", "catalogue": "ok"},
+    }
 
 
-def test_readiness_can_require_a_worker(served: Served) -> None:
-    ready = served.get("/ready?workers=1")
+def test_readiness_can_require_a_worker(web_system: WebSystem) -> None:
+    ready = web_system.get("/ready?workers=1")
 
     assert ready.json["checks"]["workers"] == "ok"
-    assert served.get("/ready?workers=yes").json == served.get("/ready").json
+    assert web_system.get("/ready?workers=yes").json == web_system.get("/ready").json
 
 
-def test_the_status_shows_the_durability(served: Served) -> None:
-    status = served.get("/status").json
+def test_the_status_shows_the_durability(web_system: WebSystem) -> None:
+    status = web_system.get("/status").json
 
     assert status["durability"] == {
         "appendonly": "yes",
@@ -56,26 +61,28 @@ def test_the_status_shows_the_durability(served: Served) -> None:
     ("key", "value", "meaning"),
     [("appendonly", "no", "NOT PERSISTENT"), ("appendfsync", "everysec", "up to two seconds")],
 )
-def test_lower_durability_is_reported(served: Served, key: str, value: str, meaning: str) -> None:
-    redis = served.house.client.redis
+def test_lower_durability_is_reported(
+    web_system: WebSystem, key: str, value: str, meaning: str
+) -> None:
+    redis = web_system.system.client.redis
     before = redis.config_get(key)
     redis.config_set(key, value)
 
-    durability = served.get("/status").json["durability"]
+    durability = web_system.get("/status").json["durability"]
 
     redis.config_set(key, before[key])
     assert durability[key] == value
     assert meaning in durability["meaning"]
 
 
-def test_a_bus_with_eviction_is_reported(served: Served) -> None:
-    redis = served.house.client.redis
+def test_a_bus_with_eviction_is_reported(web_system: WebSystem) -> None:
+    redis = web_system.system.client.redis
     limit = redis.config_get("maxmemory")["maxmemory"]
     redis.config_set("maxmemory-policy", "allkeys-lru")
-    limited = served.get("/status").json["durability"]["meaning"]
+    limited = web_system.get("/status").json["durability"]["meaning"]
     redis.config_set("maxmemory", 0)
 
-    unlimited = served.get("/status").json["durability"]["meaning"]
+    unlimited = web_system.get("/status").json["durability"]["meaning"]
 
     redis.config_set("maxmemory", limit)
     redis.config_set("maxmemory-policy", "noeviction")
@@ -83,51 +90,53 @@ def test_a_bus_with_eviction_is_reported(served: Served) -> None:
     assert limited.startswith("MAY BE EVICTED")
 
 
-def test_the_status_has_owner_count_and_rate_of_a_pipeline(served: Served) -> None:
-    uid = served.deploy()
+def test_the_status_has_owner_count_and_rate_of_a_pipeline(web_system: WebSystem) -> None:
+    uid = web_system.deploy()
     for _ in range(3):
-        served.say(uid, {"text": "/write tea"}, query="?wait=60")
+        web_system.say(uid, {"text": "/write tea"}, query="?wait=60")
 
-    wait_for(lambda: pipeline_status(served, uid)["done"] == 3, "the worker has reported")
+    wait_for(lambda: pipeline_status(web_system, uid)["done"] == 3, "the worker has reported")
 
-    status = served.get("/status").json
-    assert pipeline_status(served, uid)["owner"] in [worker["name"] for worker in status["workers"]]
+    status = web_system.get("/status").json
+    assert pipeline_status(web_system, uid)["owner"] in [
+        worker["name"] for worker in status["workers"]
+    ]
     assert {
-        key: pipeline_status(served, uid)[key]
+        key: pipeline_status(web_system, uid)[key]
         for key in ("lag", "oldest_s", "dead_letters", "version")
     } == {"lag": 0, "oldest_s": 0.0, "dead_letters": 0, "version": 1}
 
 
-def test_a_dead_letter_is_counted(served: Served) -> None:
-    uid = served.deploy(make_agent("plus", "add_1"))
+def test_a_dead_letter_is_counted(web_system: WebSystem) -> None:
+    uid = web_system.deploy(make_agent("plus", "add_1"))
 
-    served.say(uid, "1", query="?wait=60")
+    web_system.say(uid, "1", query="?wait=60")
 
-    assert pipeline_status(served, uid)["dead_letters"] == 1
-    assert samples(served)[f'memrelay_dead_letters{{name="test",pipeline="{uid}"}}'] == 1
+    assert pipeline_status(web_system, uid)["dead_letters"] == 1
+    assert samples(web_system)[f'memrelay_dead_letters{{name="test",pipeline="{uid}"}}'] == 1
 
 
-def test_metrics_have_responses_by_status_and_pipelines(served: Served) -> None:
-    uid = served.deploy()
-    before = samples(served).get('memrelay_http_answers_total{status="404"}', 0)
+def test_metrics_have_responses_by_status_and_pipelines(web_system: WebSystem) -> None:
+    uid = web_system.deploy()
+    before = samples(web_system).get('memrelay_http_answers_total{status="404"}', 0)
 
-    served.get("/nowhere")
+    web_system.get("/nowhere")
 
-    found = samples(served)
+    found = samples(web_system)
     assert found['memrelay_http_answers_total{status="404"}'] == before + 1
     assert found[f'memrelay_input_lag{{name="test",pipeline="{uid}"}}'] == 0
     assert (found["memrelay_bus_up"], found["memrelay_workers"]) == (1, 1)
 
 
-def test_metrics_have_latencies_sizes_and_ownership(served: Served) -> None:
-    uid = served.deploy()
-    before = samples(served)
+def test_metrics_have_latencies_sizes_and_ownership(web_system: WebSystem) -> None:
+    uid = web_system.deploy()
+    before = samples(web_system)
     for _ in range(3):
-        served.say(uid, {"text": "/write tea"}, query="?wait=60")
+        web_system.say(uid, {"text": "/write tea"}, query="?wait=60")
 
-    wait_for(lambda: pipeline_status(served, uid)["done"] == 3, "the worker has reported")
+    wait_for(lambda: pipeline_status(web_system, uid)["done"] == 3, "the worker has reported")
 
-    found, labels = samples(served), f'{{name="test",pipeline="{uid}"}}'
+    found, labels = samples(web_system), f'{{name="test",pipeline="{uid}"}}'
     assert found[f"memrelay_store_bytes{labels}"] > 0
     assert found[f"memrelay_ownership_changes_total{labels}"] == 1
     assert found[f"memrelay_gaps_total{labels}"] == 0
@@ -144,35 +153,41 @@ def test_metrics_have_latencies_sizes_and_ownership(served: Served) -> None:
 
 
 @pytest.mark.parametrize("file", ["alerts.yml", "grafana.json"])
-def test_dashboard_and_alerts_use_existing_metrics(served: Served, file: str) -> None:
-    served.deploy()
-    wait_for(lambda: any("commit_latency" in name for name in samples(served)), "a worker reports")
+def test_dashboard_and_alerts_use_existing_metrics(web_system: WebSystem, file: str) -> None:
+    web_system.deploy()
+    wait_for(
+        lambda: any("commit_latency" in name for name in samples(web_system)), "a worker reports"
+    )
 
     text = (Path(__file__).parents[2] / "docs/operations" / file).read_text()
 
     named = set(re.findall(r"memrelay_\w+", text))
     assert len(named) > 10
-    assert named - {name.partition("{")[0] for name in samples(served)} == set()
+    assert named - {name.partition("{")[0] for name in samples(web_system)} == set()
 
 
-def test_listeners_are_counted_while_connected(served: Served) -> None:
-    uid = served.deploy()
+def test_listeners_are_counted_while_connected(web_system: WebSystem) -> None:
+    uid = web_system.deploy()
 
-    with Listener(served.url, uid), Listener(served.url, uid):
-        assert samples(served)["memrelay_listeners"] == served.get("/status").json["listeners"] == 2
+    with Listener(web_system.url, uid), Listener(web_system.url, uid):
+        assert (
+            samples(web_system)["memrelay_listeners"]
+            == web_system.get("/status").json["listeners"]
+            == 2
+        )
 
-    wait_for(lambda: samples(served)["memrelay_listeners"] == 0, "both listeners are gone")
+    wait_for(lambda: samples(web_system)["memrelay_listeners"] == 0, "both listeners are gone")
 
 
 @pytest.fixture
-def alone() -> Iterator[Served]:
+def alone() -> Iterator[WebSystem]:
     """Start a web server without bus and worker."""
-    with Served(worker=False) as served:
-        served.house.server.stop()
-        yield served
+    with WebSystem(worker=False) as web_system:
+        web_system.system.server.stop()
+        yield web_system
 
 
-def test_without_a_bus_the_server_is_live_but_not_ready(alone: Served) -> None:
+def test_without_a_bus_the_server_is_live_but_not_ready(alone: WebSystem) -> None:
     ready, status = alone.get("/ready"), alone.get("/status")
 
     assert alone.get("/live").status == 200
@@ -187,36 +202,36 @@ def test_without_a_bus_the_server_is_live_but_not_ready(alone: Served) -> None:
 
 
 def test_without_a_worker_messages_are_accepted_and_none_is_ready_to_run_them() -> None:
-    with Served(worker=False) as served:
-        ready = served.get("/ready?workers=1")
+    with WebSystem(worker=False) as web_system:
+        ready = web_system.get("/ready?workers=1")
 
-        assert served.get("/ready").status == 200
+        assert web_system.get("/ready").status == 200
         assert (ready.status, ready.json["checks"]["bus"]) == (503, "ok")
         assert "memrelay worker" in ready.json["checks"]["workers"]
 
 
-def test_a_hanging_bus_is_not_ready_and_delays_no_check(served: Served) -> None:
-    pid = served.house.server.pid
+def test_a_hanging_bus_is_not_ready_and_delays_no_check(web_system: WebSystem) -> None:
+    pid = web_system.system.server.pid
     assert pid is not None
     os.kill(pid, signal.SIGSTOP)
 
-    ready, up = served.get("/ready"), samples(served)["memrelay_bus_up"]
+    ready, up = web_system.get("/ready"), samples(web_system)["memrelay_bus_up"]
 
     os.kill(pid, signal.SIGCONT)
     assert (ready.status, up) == (503, 0)
     assert "has not answered" in ready.json["checks"]["bus"]
-    wait_for(lambda: served.get("/ready").status == 200, "it is ready again")
+    wait_for(lambda: web_system.get("/ready").status == 200, "it is ready again")
 
 
-def test_a_full_bus_is_not_ready(served: Served) -> None:
-    redis = served.house.client.redis
-    limit, uid = redis.config_get("maxmemory")["maxmemory"], served.deploy_unserved()
+def test_a_full_bus_is_not_ready(web_system: WebSystem) -> None:
+    redis = web_system.system.client.redis
+    limit, uid = redis.config_get("maxmemory")["maxmemory"], web_system.deploy_unserved()
     redis.config_set("maxmemory", 1)
 
-    ready, sent = served.get("/ready"), served.say(uid, "x")
+    ready, sent = web_system.get("/ready"), web_system.say(uid, "x")
 
     redis.config_set("maxmemory", limit)
     assert ready.status == 503
     assert (sent.problem[0], sent.headers["retry-after"]) == (503, "1")
-    assert served.get("/ready").status == 200
-    wait_for(lambda: served.say(uid, "x").status == 202, "messages are accepted again")
+    assert web_system.get("/ready").status == 200
+    wait_for(lambda: web_system.say(uid, "x").status == 202, "messages are accepted again")

@@ -10,7 +10,7 @@ import pytest
 from memrelay import connect, open_store
 from memrelay.errors import RelayError
 from tests.support.http import Answer, ask
-from tests.support.served import Served
+from tests.support.web_system import WebSystem
 
 KEYS = {
     "a/b": "a%2Fb",
@@ -28,48 +28,48 @@ CALLER = {"agent": "a1", "store": "a1"}
 
 
 @pytest.fixture(scope="module")
-def uid(served: Served) -> str:
-    return served.deploy()
+def uid(web_system: WebSystem) -> str:
+    return web_system.deploy()
 
 
-def put(served: Served, path: str, body: dict[str, Any], **headers: str) -> Answer:
-    return ask(served.url, "PUT", path, body, headers)
+def put(web_system: WebSystem, path: str, body: dict[str, Any], **headers: str) -> Answer:
+    return ask(web_system.url, "PUT", path, body, headers)
 
 
 @pytest.mark.parametrize("key", KEYS)
-def test_any_key_is_a_segment_of_the_path(served: Served, uid: str, key: str) -> None:
+def test_any_key_is_a_segment_of_the_path(web_system: WebSystem, uid: str, key: str) -> None:
     path = f"/v1/pipelines/{uid}/items/{KEYS[key]}"
 
-    made = put(served, path, CALLER | {"value": key})
-    got = served.get(f"{path}?agent=a1&store=a1")
+    made = put(web_system, path, CALLER | {"value": key})
+    got = web_system.get(f"{path}?agent=a1&store=a1")
 
     assert made.json["entry"]["key"] == got.json["key"] == got.json["value"] == key
-    listed = served.get(f"/v1/pipelines/{uid}/items?agent=a1&store=a1&prefix={quote(key)}").json
+    listed = web_system.get(f"/v1/pipelines/{uid}/items?agent=a1&store=a1&prefix={quote(key)}").json
     assert [entry["key"] for entry in listed["entries"]].count(key) == 1
 
 
 @pytest.mark.parametrize("value", VALUES, ids=str)
-def test_any_json_is_a_value(served: Served, uid: str, value: Any) -> None:
+def test_any_json_is_a_value(web_system: WebSystem, uid: str, value: Any) -> None:
     path = f"/v1/pipelines/{uid}/items/any"
 
-    assert put(served, path, CALLER | {"value": value}).status == 200
-    assert served.get(f"{path}?agent=a1&store=a1").json["value"] == value
+    assert put(web_system, path, CALLER | {"value": value}).status == 200
+    assert web_system.get(f"{path}?agent=a1&store=a1").json["value"] == value
 
 
-def test_a_missing_value_or_an_unknown_version_is_refused(served: Served, uid: str) -> None:
+def test_a_missing_value_or_an_unknown_version_is_refused(web_system: WebSystem, uid: str) -> None:
     path = f"/v1/pipelines/{uid}/items/versioned"
-    put(served, path, CALLER | {"value": 1})
+    put(web_system, path, CALLER | {"value": 1})
 
-    missing = put(served, path, CALLER)
-    stale = put(served, path, CALLER | {"value": 2}, if_match='"nothing"')
+    missing = put(web_system, path, CALLER)
+    stale = put(web_system, path, CALLER | {"value": 2}, if_match='"nothing"')
 
     assert (missing.status, stale.status) == (422, 412)
     assert [fault["pointer"] for fault in missing.json["faults"]] == ["/value"]
 
 
-def test_the_client_puts_and_reads_any_key_and_value(served: Served, uid: str) -> None:
+def test_the_client_puts_and_reads_any_key_and_value(web_system: WebSystem, uid: str) -> None:
     async def keep() -> list[Any]:
-        async with connect(served.url) as client:
+        async with connect(web_system.url) as client:
             for number, key in enumerate(KEYS):
                 value = VALUES[number % len(VALUES)]
                 made = await client.items.put(uid, "a2", key, value, agent="a2")

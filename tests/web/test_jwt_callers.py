@@ -26,7 +26,7 @@ from tests.support.jwts import (
     make_issuer,
     write_key_set,
 )
-from tests.support.served import Served
+from tests.support.web_system import WebSystem
 
 UID = make_uid()
 RSA, EC, ED = KeyPair("rsa", "RS256"), KeyPair("ec", "ES256"), KeyPair("ed", "EdDSA")
@@ -245,45 +245,47 @@ def test_a_private_key_in_a_set_is_refused(keys: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def web_system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebSystem]:
     file = tmp_path_factory.mktemp("jwks") / "keys.json"
     write_key_set(file, ED)
     entry = {"issuer": ISSUER, "audience": AUDIENCE, "jwks": f"file:{file}", "pipeline": UID}
-    with Served(WEB__JWT=orjson.dumps([entry]).decode()) as served:
-        served.house.deploy(make_bundle(UID))
-        yield served
+    with WebSystem(WEB__JWT=orjson.dumps([entry]).decode()) as web_system:
+        web_system.system.deploy(make_bundle(UID))
+        yield web_system
 
 
-def send(served: Served, token: str, method: str, path: str, **body: object) -> Answer:
+def send(web_system: WebSystem, token: str, method: str, path: str, **body: object) -> Answer:
     headers = {"Authorization": f"Bearer {token}"}
-    return ask(served.url, method, path, orjson.dumps(body) if body else b"", headers)
+    return ask(web_system.url, method, path, orjson.dumps(body) if body else b"", headers)
 
 
-def statuses(served: Served, token: str, *queries: str) -> list[int]:
-    return [send(served, token, "GET", f"{MEMORY}/k?{query}").status for query in queries]
+def statuses(web_system: WebSystem, token: str, *queries: str) -> list[int]:
+    return [send(web_system, token, "GET", f"{MEMORY}/k?{query}").status for query in queries]
 
 
-def test_a_jwt_reads_and_writes_its_own_store_only(served: Served) -> None:
+def test_a_jwt_reads_and_writes_its_own_store_only(web_system: WebSystem) -> None:
     token = ED.sign()
 
-    assert send(served, token, "PUT", f"{MEMORY}/k", value=1).status == 200
-    assert send(served, token, "PUT", f"{MEMORY}/k", value=1, store="a2").status == 403
-    assert send(served, token, "PUT", f"{MEMORY}/k", value=1, agentId="a2").status == 403
+    assert send(web_system, token, "PUT", f"{MEMORY}/k", value=1).status == 200
+    assert send(web_system, token, "PUT", f"{MEMORY}/k", value=1, store="a2").status == 403
+    assert send(web_system, token, "PUT", f"{MEMORY}/k", value=1, agentId="a2").status == 403
     queries = ("", "agentId=a1", "agentId=undefined", "agentId=a2", "store=a2")
-    assert statuses(served, token, *queries) == [200, 200, 200, 403, 403]
-    assert statuses(served, ED.sign(exp=1), "") == [401]
+    assert statuses(web_system, token, *queries) == [200, 200, 200, 403, 403]
+    assert statuses(web_system, ED.sign(exp=1), "") == [401]
     item = f"/v1/pipelines/{UID}/items/k?store=a1"
-    assert send(served, token, "GET", item).json["value"] == 1
-    assert send(served, token, "GET", f"{item}&agent=a2").status == 403
-    assert send(served, token, "GET", f"/v1/pipelines/{make_uid()}/items/k?store=a1").status == 404
-    tool = send(served, token, "POST", "/api/tools/memory", command="view", key="k")
+    assert send(web_system, token, "GET", item).json["value"] == 1
+    assert send(web_system, token, "GET", f"{item}&agent=a2").status == 403
+    assert (
+        send(web_system, token, "GET", f"/v1/pipelines/{make_uid()}/items/k?store=a1").status == 404
+    )
+    tool = send(web_system, token, "POST", "/api/tools/memory", command="view", key="k")
     assert tool.json["value"]["value"] == 1
 
 
-def test_agents_use_the_same_idempotency_key_for_calls_of_their_own(served: Served) -> None:
+def test_agents_use_the_same_idempotency_key_for_calls_of_their_own(web_system: WebSystem) -> None:
     def put(agent: str, value: int) -> Answer:
         headers = {"Authorization": f"Bearer {ED.sign(sub=agent)}", "Idempotency-Key": "same"}
-        return ask(served.url, "PUT", f"{MEMORY}/once", {"value": value}, headers)
+        return ask(web_system.url, "PUT", f"{MEMORY}/once", {"value": value}, headers)
 
     first, second, again, other = put("i1", 1), put("i2", 2), put("i1", 1), put("i1", 3)
 
@@ -292,42 +294,44 @@ def test_agents_use_the_same_idempotency_key_for_calls_of_their_own(served: Serv
     assert (other.status, "'same'" in other.json["detail"]) == (422, True)
 
 
-def test_a_refused_jwt_is_never_the_local_caller(served: Served) -> None:
+def test_a_refused_jwt_is_never_the_local_caller(web_system: WebSystem) -> None:
     expired = ED.sign(exp=1)
 
-    assert statuses(served, f"{expired}=", "agentId=a1") == [401]
+    assert statuses(web_system, f"{expired}=", "agentId=a1") == [401]
     path = f"{MEMORY}/k?agentId=a1"
-    assert ask(served.url, "GET", path, b"", {"X_API_Key": expired}).status == 401
+    assert ask(web_system.url, "GET", path, b"", {"X_API_Key": expired}).status == 401
 
 
-def test_a_jwt_reaches_a_chat_or_a_user_only_by_a_context_or_its_claim(served: Served) -> None:
-    assert statuses(served, ED.sign(), "store=c1&chatId=c1", "store=u1&userId=u1") == [403, 403]
+def test_a_jwt_reaches_a_chat_or_a_user_only_by_a_context_or_its_claim(
+    web_system: WebSystem,
+) -> None:
+    assert statuses(web_system, ED.sign(), "store=c1&chatId=c1", "store=u1&userId=u1") == [403, 403]
     opened = f"/v1/pipelines/{UID}/contexts/c1/open"
-    assert served.post(opened, {"agent": "a1", "sort": "chat"}).status == 200
+    assert web_system.post(opened, {"agent": "a1", "sort": "chat"}).status == 200
     # The keys do not exist, but the stores are accessible now.
-    assert statuses(served, ED.sign(), "store=c1&chatId=c1") == [404]
+    assert statuses(web_system, ED.sign(), "store=c1&chatId=c1") == [404]
     token = ED.sign(user_id="u1")
     queries = ("store=u1", "store=u1&userId=u1", "store=u2&userId=u2")
-    assert statuses(served, token, *queries) == [404, 404, 403]
+    assert statuses(web_system, token, *queries) == [404, 404, 403]
 
 
-def test_a_service_acts_for_every_agent_of_its_pipeline(served: Served) -> None:
+def test_a_service_acts_for_every_agent_of_its_pipeline(web_system: WebSystem) -> None:
     token = ED.sign(sub="service:portal")
 
-    assert send(served, token, "PUT", f"{MEMORY}/s", value=1, agentId="a7").status == 200
-    assert send(served, token, "GET", f"{MEMORY}/s?agentId=a7").json["ownerId"] == "a7"
-    assert send(served, token, "GET", f"{MEMORY}/s").status == 400
+    assert send(web_system, token, "PUT", f"{MEMORY}/s", value=1, agentId="a7").status == 200
+    assert send(web_system, token, "GET", f"{MEMORY}/s?agentId=a7").json["ownerId"] == "a7"
+    assert send(web_system, token, "GET", f"{MEMORY}/s").status == 400
     in_chat = "agentId=a7&chatId=c7&store=c7"
-    assert send(served, token, "GET", f"{MEMORY}/?{in_chat}").status == 200
+    assert send(web_system, token, "GET", f"{MEMORY}/?{in_chat}").status == 200
 
 
-def test_the_scope_of_a_jwt_limits_its_calls(served: Served) -> None:
+def test_the_scope_of_a_jwt_limits_its_calls(web_system: WebSystem) -> None:
     reads, writes = ED.sign(scope="read"), ED.sign(scope="write")
 
-    assert send(served, reads, "PUT", f"{MEMORY}/k", value=1).status == 403
-    assert send(served, writes, "PUT", f"{MEMORY}/k", value=1).status == 200
-    assert statuses(served, writes, "") == [403]
-    assert statuses(served, reads, "") == [200]
+    assert send(web_system, reads, "PUT", f"{MEMORY}/k", value=1).status == 403
+    assert send(web_system, writes, "PUT", f"{MEMORY}/k", value=1).status == 200
+    assert statuses(web_system, writes, "") == [403]
+    assert statuses(web_system, reads, "") == [200]
 
 
 @pytest.mark.parametrize(
@@ -344,17 +348,17 @@ def test_the_scope_of_a_jwt_limits_its_calls(served: Served) -> None:
         ("GET", "/api/v1/memories"),
     ],
 )
-def test_a_jwt_reaches_no_other_route(served: Served, method: str, path: str) -> None:
+def test_a_jwt_reaches_no_other_route(web_system: WebSystem, method: str, path: str) -> None:
     for token in (ED.sign(), ED.sign(sub="service:portal")):
-        assert send(served, token, method, path, x=1).status in (403, 404, 405)
+        assert send(web_system, token, method, path, x=1).status in (403, 404, 405)
 
 
-def test_a_jwt_is_verified_on_loopback_without_keys(served: Served) -> None:
+def test_a_jwt_is_verified_on_loopback_without_keys(web_system: WebSystem) -> None:
     def status(token: str) -> tuple[int, str]:
         headers = {"Authorization": f"Bearer {token}"}
-        return ask(served.url, "GET", "/status", b"", headers).problem
+        return ask(web_system.url, "GET", "/status", b"", headers).problem
 
-    assert served.get("/status").status == 200
+    assert web_system.get("/status").status == 200
     assert status(ED.sign(exp=1)) == (401, "the JWT has expired; get a new one from its issuer")
     assert status(STRANGER.sign())[0] == 401
     assert status(ED.sign()) == (

@@ -9,45 +9,47 @@ import pytest
 
 from memrelay.memory.control.keys import ALL, SCOPES
 from tests.support.http import Answer, ask
-from tests.support.keys import Held, make_key, revoke
-from tests.support.served import Served
+from tests.support.keys import ApiKey, make_key, revoke
 from tests.support.waiting import wait_for
+from tests.support.web_system import WebSystem
 
 PATH = "/v1/keys"
 
 
 @pytest.fixture(scope="module")
-def keyed() -> Iterator[Served]:
+def keyed() -> Iterator[WebSystem]:
     """Yield a server without a worker, where keys are required."""
-    with Served(worker=False, WEB__RATE="0") as served:
-        make_key(served.house.root)
-        wait_for(lambda: served.get(PATH).status == 401, "a key is required")
-        yield served
+    with WebSystem(worker=False, WEB__RATE="0") as web_system:
+        make_key(web_system.system.root)
+        wait_for(lambda: web_system.get(PATH).status == 401, "a key is required")
+        yield web_system
 
 
 @pytest.fixture(scope="module")
-def admin(keyed: Served) -> Held:
-    return known(keyed, make_key(keyed.house.root))
+def admin(keyed: WebSystem) -> ApiKey:
+    return known(keyed, make_key(keyed.system.root))
 
 
-def known(served: Served, key: Held) -> Held:
+def known(web_system: WebSystem, key: ApiKey) -> ApiKey:
     """Wait until the server knows a key that another process created."""
-    wait_for(lambda: send(served, "GET", PATH, key).status != 401, "the key is known")
+    wait_for(lambda: send(web_system, "GET", PATH, key).status != 401, "the key is known")
     return key
 
 
-def send(served: Served, method: str, path: str, key: Held | None, body: Any = b"") -> Answer:
-    return ask(served.url, method, path, body, key.headers if key else {})
+def send(
+    web_system: WebSystem, method: str, path: str, key: ApiKey | None, body: Any = b""
+) -> Answer:
+    return ask(web_system.url, method, path, body, key.headers if key else {})
 
 
 def new_key(**fields: Any) -> dict[str, Any]:
     return {"name": "ann", "scopes": ["read"], "pipelines": [ALL]} | fields
 
 
-def test_a_created_key_works_at_once_until_it_is_revoked(keyed: Served, admin: Held) -> None:
+def test_a_created_key_works_at_once_until_it_is_revoked(keyed: WebSystem, admin: ApiKey) -> None:
     answer = send(keyed, "POST", PATH, admin, new_key(scopes=["read", "publish"], expires="90d"))
     made = answer.json
-    key = Held(made["id"], made["key"])
+    key = ApiKey(made["id"], made["key"])
 
     assert answer.status == 201 and answer.headers["cache-control"] == "no-store"
     assert (made["scopes"], made["pipelines"], made["is_first"]) == (
@@ -63,7 +65,7 @@ def test_a_created_key_works_at_once_until_it_is_revoked(keyed: Served, admin: H
     assert "was revoked" in send(keyed, "GET", "/v1/pipelines", key).problem[1]
 
 
-def test_the_list_has_every_key_and_no_secret(keyed: Served, admin: Held) -> None:
+def test_the_list_has_every_key_and_no_secret(keyed: WebSystem, admin: ApiKey) -> None:
     made = send(keyed, "POST", PATH, admin, new_key(name="listed")).json
     send(keyed, "DELETE", f"{PATH}/{made['id']}", admin)
 
@@ -80,9 +82,9 @@ def test_the_list_has_every_key_and_no_secret(keyed: Served, admin: Held) -> Non
     assert made["key"].encode()[16:] not in answer.body
 
 
-def test_a_key_gives_only_the_scopes_that_it_has(keyed: Served) -> None:
+def test_a_key_gives_only_the_scopes_that_it_has(keyed: WebSystem) -> None:
     """Every pair of scopes: one of the creator next to admin, and one of the new key."""
-    creators = {owned: make_key(keyed.house.root, owned, "admin") for owned in SCOPES}
+    creators = {owned: make_key(keyed.system.root, owned, "admin") for owned in SCOPES}
 
     for owned, key in creators.items():
         creator = known(keyed, key)
@@ -99,10 +101,10 @@ def test_a_key_gives_only_the_scopes_that_it_has(keyed: Served) -> None:
 
 
 @pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
-def test_keys_need_admin_on_all_pipelines(keyed: Served, method: str) -> None:
+def test_keys_need_admin_on_all_pipelines(keyed: WebSystem, method: str) -> None:
     path = f"{PATH}/nobody" if method == "DELETE" else PATH
-    limited = known(keyed, make_key(keyed.house.root, pipelines=("mine",)))
-    reader = known(keyed, make_key(keyed.house.root, *[one for one in SCOPES if one != "admin"]))
+    limited = known(keyed, make_key(keyed.system.root, pipelines=("mine",)))
+    reader = known(keyed, make_key(keyed.system.root, *[one for one in SCOPES if one != "admin"]))
 
     answers = [send(keyed, method, path, key, new_key()) for key in (limited, reader, None)]
 
@@ -111,8 +113,8 @@ def test_keys_need_admin_on_all_pipelines(keyed: Served, method: str) -> None:
     assert 'needs the scope "admin"' in answers[1].problem[1]
 
 
-def test_a_key_gives_no_longer_lifetime_than_its_own(keyed: Served) -> None:
-    creator = known(keyed, make_key(keyed.house.root, lasts_ms=3_600_000))
+def test_a_key_gives_no_longer_lifetime_than_its_own(keyed: WebSystem) -> None:
+    creator = known(keyed, make_key(keyed.system.root, lasts_ms=3_600_000))
 
     inherited, forever = (
         send(keyed, "POST", PATH, creator, new_key(**fields))
@@ -124,9 +126,9 @@ def test_a_key_gives_no_longer_lifetime_than_its_own(keyed: Served) -> None:
     assert forever.status == 403 and forever.json["faults"][0]["pointer"] == "/expires"
 
 
-def test_a_key_that_was_just_revoked_creates_no_other(keyed: Served) -> None:
-    creator = known(keyed, make_key(keyed.house.root))
-    revoke(keyed.house.root, creator)
+def test_a_key_that_was_just_revoked_creates_no_other(keyed: WebSystem) -> None:
+    creator = known(keyed, make_key(keyed.system.root))
+    revoke(keyed.system.root, creator)
 
     answer = send(keyed, "POST", PATH, creator, new_key(name="late"))
 
@@ -145,7 +147,7 @@ def test_a_key_that_was_just_revoked_creates_no_other(keyed: Served) -> None:
     ],
 )
 def test_faults_of_a_new_key_name_their_fields(
-    keyed: Served, admin: Held, body: Any, pointers: set[str]
+    keyed: WebSystem, admin: ApiKey, body: Any, pointers: set[str]
 ) -> None:
     answer = send(keyed, "POST", PATH, admin, body)
 
@@ -153,7 +155,7 @@ def test_faults_of_a_new_key_name_their_fields(
     assert {fault["pointer"] for fault in answer.json["faults"]} == pointers
 
 
-def test_an_unknown_pipeline_is_accepted_only_on_request(keyed: Served, admin: Held) -> None:
+def test_an_unknown_pipeline_is_accepted_only_on_request(keyed: WebSystem, admin: ApiKey) -> None:
     refused = send(keyed, "POST", PATH, admin, new_key(pipelines=["later"]))
     made = send(keyed, "POST", PATH, admin, new_key(pipelines=["later"], allow_undeployed=True))
 
@@ -161,43 +163,45 @@ def test_an_unknown_pipeline_is_accepted_only_on_request(keyed: Served, admin: H
     assert made.status == 201 and "not deployed yet: later" in made.json["notes"][1]
 
 
-def test_revoking_an_unknown_key_is_not_found(keyed: Served, admin: Held) -> None:
+def test_revoking_an_unknown_key_is_not_found(keyed: WebSystem, admin: ApiKey) -> None:
     answer = send(keyed, "DELETE", f"{PATH}/nobody", admin)
 
     assert answer.problem == (404, "no key 'nobody'; GET /v1/keys lists all keys")
 
 
 def test_the_first_key_over_http_closes_the_server_and_says_so() -> None:
-    with Served(worker=False) as served:
-        assert served.get(PATH).json["items"] == []
+    with WebSystem(worker=False) as web_system:
+        assert web_system.get(PATH).json["items"] == []
 
-        made = served.post(PATH, new_key(scopes=["admin", "read"]))
+        made = web_system.post(PATH, new_key(scopes=["admin", "read"]))
 
         assert made.status == 201 and made.json["is_first"]
         assert "HTTP now requires a key, also on this machine" in made.json["notes"][-1]
-        assert served.get("/v1/pipelines").status == served.post(PATH, new_key()).status == 401
-        key = Held(made.json["id"], made.json["key"])
-        assert send(served, "GET", PATH, key).json["total"] == 1
+        assert (
+            web_system.get("/v1/pipelines").status == web_system.post(PATH, new_key()).status == 401
+        )
+        key = ApiKey(made.json["id"], made.json["key"])
+        assert send(web_system, "GET", PATH, key).json["total"] == 1
 
 
 def test_of_concurrent_first_keys_exactly_one_is_created() -> None:
-    with Served(worker=False) as served, ThreadPoolExecutor(8) as pool:
-        answers = list(pool.map(lambda _: served.post(PATH, new_key()), range(8)))
+    with WebSystem(worker=False) as web_system, ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda _: web_system.post(PATH, new_key()), range(8)))
 
         assert sorted(answer.status for answer in answers) == [201, *[401] * 7]
 
 
 def test_a_first_key_of_another_process_closes_the_route_at_once() -> None:
-    with Served(worker=False) as served:
-        assert served.get(PATH).status == 200
-        make_key(served.house.root)
+    with WebSystem(worker=False) as web_system:
+        assert web_system.get(PATH).status == 200
+        make_key(web_system.system.root)
 
-        assert served.post(PATH, new_key()).status == 401
+        assert web_system.post(PATH, new_key()).status == 401
 
 
 def test_a_web_page_of_another_site_creates_no_key() -> None:
-    with Served(worker=False) as served:
+    with WebSystem(worker=False) as web_system:
         headers = {"Origin": "https://evil.example", "Content-Type": "application/json"}
 
-        assert ask(served.url, "POST", PATH, new_key(), headers).status == 403
-        assert served.get(PATH).json["total"] == 0
+        assert ask(web_system.url, "POST", PATH, new_key(), headers).status == 403
+        assert web_system.get(PATH).json["total"] == 0

@@ -6,28 +6,28 @@ from collections.abc import Iterator
 import pytest
 
 from tests.support.http import Answer, ask
-from tests.support.keys import Held, make_key, revoke
-from tests.support.served import Served
+from tests.support.keys import ApiKey, make_key, revoke
 from tests.support.waiting import wait_for
+from tests.support.web_system import WebSystem
 
 
 @pytest.fixture(scope="module")
-def keyed() -> Iterator[Served]:
+def keyed() -> Iterator[WebSystem]:
     """Yield a server without a worker, with a pipeline, where keys are required."""
-    with Served(worker=False) as served:
-        served.deploy_unserved()
-        make_key(served.house.root)
-        wait_for(lambda: served.get("/v1/keys").status == 401, "a key is required")
-        yield served
+    with WebSystem(worker=False) as web_system:
+        web_system.deploy_unserved()
+        make_key(web_system.system.root)
+        wait_for(lambda: web_system.get("/v1/keys").status == 401, "a key is required")
+        yield web_system
 
 
-def show(served: Served, path: str, key: Held) -> Answer:
+def show(web_system: WebSystem, path: str, key: ApiKey) -> Answer:
     """Return a page as soon as the server knows the key."""
     wait_for(
-        lambda: ask(served.url, "GET", "/v1/pipelines", b"", key.headers).status != 401,
+        lambda: ask(web_system.url, "GET", "/v1/pipelines", b"", key.headers).status != 401,
         "the key is known",
     )
-    return ask(served.url, "GET", path, b"", key.headers | {"Accept": "text/html"})
+    return ask(web_system.url, "GET", path, b"", key.headers | {"Accept": "text/html"})
 
 
 def find_scopes(page: str) -> set[str]:
@@ -35,8 +35,8 @@ def find_scopes(page: str) -> set[str]:
 
 
 def test_before_the_first_key_the_page_states_the_effect_and_the_command() -> None:
-    with Served(worker=False) as served:
-        page = served.get("/keys").body.decode()
+    with WebSystem(worker=False) as web_system:
+        page = web_system.get("/keys").body.decode()
 
     assert "No keys yet. Every program on this computer has access." in page
     assert "Every HTTP request then needs a key, also on this computer." in page
@@ -44,10 +44,10 @@ def test_before_the_first_key_the_page_states_the_effect_and_the_command() -> No
     assert "<noscript>" in page and "This action needs JavaScript." in page
 
 
-def test_the_table_has_every_key_and_no_secret(keyed: Served) -> None:
-    mine, gone = make_key(keyed.house.root), make_key(keyed.house.root)
-    expired = make_key(keyed.house.root, lasts_ms=-1)
-    revoke(keyed.house.root, gone)
+def test_the_table_has_every_key_and_no_secret(keyed: WebSystem) -> None:
+    mine, gone = make_key(keyed.system.root), make_key(keyed.system.root)
+    expired = make_key(keyed.system.root, lasts_ms=-1)
+    revoke(keyed.system.root, gone)
 
     page = show(keyed, "/keys", mine).body.decode()
     rows = {
@@ -61,13 +61,13 @@ def test_the_table_has_every_key_and_no_secret(keyed: Served) -> None:
     assert "first key changes access" not in page
 
 
-def test_an_unchanged_table_is_not_sent_again(keyed: Served) -> None:
-    key = make_key(keyed.house.root)
+def test_an_unchanged_table_is_not_sent_again(keyed: WebSystem) -> None:
+    key = make_key(keyed.system.root)
     first = show(keyed, "/keys/rows", key)
     headers = key.headers | {"If-None-Match": first.headers["etag"]}
 
     again = ask(keyed.url, "GET", "/keys/rows", b"", headers)
-    make_key(keyed.house.root)
+    make_key(keyed.system.root)
 
     assert (first.status, again.status) == (200, 304)
     wait_for(
@@ -76,9 +76,9 @@ def test_an_unchanged_table_is_not_sent_again(keyed: Served) -> None:
     )
 
 
-def test_the_form_offers_only_what_the_creator_may_give(keyed: Served) -> None:
-    limited = make_key(keyed.house.root, "admin", "read", lasts_ms=40 * 86_400_000)
-    full = make_key(keyed.house.root)
+def test_the_form_offers_only_what_the_creator_may_give(keyed: WebSystem) -> None:
+    limited = make_key(keyed.system.root, "admin", "read", lasts_ms=40 * 86_400_000)
+    full = make_key(keyed.system.root)
 
     narrow, wide = (show(keyed, "/keys", key).body.decode() for key in (limited, full))
 
@@ -88,10 +88,10 @@ def test_the_form_offers_only_what_the_creator_may_give(keyed: Served) -> None:
 
 
 def test_only_administrators_of_all_pipelines_see_the_page_and_its_menu_entry(
-    keyed: Served,
+    keyed: WebSystem,
 ) -> None:
-    admin = make_key(keyed.house.root)
-    others = make_key(keyed.house.root, "read"), make_key(keyed.house.root, pipelines=("mine",))
+    admin = make_key(keyed.system.root)
+    others = make_key(keyed.system.root, "read"), make_key(keyed.system.root, pipelines=("mine",))
 
     assert b'href="/keys"' in show(keyed, "/", admin).body
     for key in others:

@@ -11,26 +11,26 @@ from tests.support.http import Answer, ask
 from tests.support.keys import make_key, revoke
 from tests.support.listener import Listener
 from tests.support.pages import text_of
-from tests.support.served import Served
 from tests.support.waiting import wait_for
+from tests.support.web_system import WebSystem
 
 
-def own_form_headers(served: Served) -> dict[str, str]:
+def own_form_headers(web_system: WebSystem) -> dict[str, str]:
     """Return the headers that a browser sends with the console's own form."""
     return {
-        "Origin": served.url,
+        "Origin": web_system.url,
         "Sec-Fetch-Site": "same-origin",
         "Content-Type": "application/x-www-form-urlencoded",
     }
 
 
-def log_in(served: Served, key: str, *, goal: str = "/", **headers: str) -> Answer:
+def log_in(web_system: WebSystem, key: str, *, goal: str = "/", **headers: str) -> Answer:
     return ask(
-        served.url,
+        web_system.url,
         "POST",
         "/login",
         urlencode({"key": key, "next": goal}),
-        own_form_headers(served) | headers,
+        own_form_headers(web_system) | headers,
     )
 
 
@@ -38,8 +38,8 @@ def cookie_of(answer: Answer) -> dict[str, str]:
     return {"Cookie": answer.headers["set-cookie"].partition(";")[0]}
 
 
-def test_a_session_gives_access_to_pages_api_and_sockets(keyed: Served) -> None:
-    uid, key = keyed.deploy(), make_key(keyed.house.root, "read", "publish")
+def test_a_session_gives_access_to_pages_api_and_sockets(keyed: WebSystem) -> None:
+    uid, key = keyed.deploy(), make_key(keyed.system.root, "read", "publish")
 
     answer = log_in(keyed, key.text, goal=f"/pipelines/{uid}")
     cookie = cookie_of(answer)
@@ -64,9 +64,9 @@ def test_a_session_gives_access_to_pages_api_and_sockets(keyed: Served) -> None:
         assert listener.answer.status == 101
 
 
-def test_behind_a_tls_proxy_the_cookie_is_secure(keyed: Served) -> None:
+def test_behind_a_tls_proxy_the_cookie_is_secure(keyed: WebSystem) -> None:
     answer = log_in(
-        keyed, make_key(keyed.house.root).text, Origin=keyed.url.replace("http:", "https:")
+        keyed, make_key(keyed.system.root).text, Origin=keyed.url.replace("http:", "https:")
     )
 
     assert "Secure" in answer.headers["set-cookie"].split("; ")
@@ -75,13 +75,13 @@ def test_behind_a_tls_proxy_the_cookie_is_secure(keyed: Served) -> None:
 @pytest.mark.parametrize(
     "query", ["?swarm=memory", "?swarm=%E8%8C%B6&page=2", "?swarm=a%26b%2Fc%22%3E"]
 )
-def test_the_login_returns_to_the_selected_swarm(keyed: Served, query: str) -> None:
+def test_the_login_returns_to_the_selected_swarm(keyed: WebSystem, query: str) -> None:
     place = f"/pipelines/{keyed.deploy()}{query}"
     asked = ask(keyed.url, "GET", place)
     form = ask(keyed.url, "GET", asked.headers["location"])
     (goal,) = re.findall(r'name="next" value="([^"]*)"', form.body.decode())
 
-    answer = log_in(keyed, make_key(keyed.house.root).text, goal=html.unescape(goal))
+    answer = log_in(keyed, make_key(keyed.system.root).text, goal=html.unescape(goal))
 
     assert (asked.status, answer.status, answer.headers["location"]) == (303, 303, place)
 
@@ -102,12 +102,12 @@ def test_the_login_returns_to_the_selected_swarm(keyed: Served, query: str) -> N
         f"/?{'a' * 1001}",
     ],
 )
-def test_the_login_redirects_only_to_console_pages(keyed: Served, goal: str) -> None:
-    assert log_in(keyed, make_key(keyed.house.root).text, goal=goal).headers["location"] == "/"
+def test_the_login_redirects_only_to_console_pages(keyed: WebSystem, goal: str) -> None:
+    assert log_in(keyed, make_key(keyed.system.root).text, goal=goal).headers["location"] == "/"
 
 
 @pytest.mark.parametrize("key", ["", "mr_x", f"mr_{'0' * 12}_{'0' * 64}", "ü", "<script>"])
-def test_an_invalid_key_gets_the_form_with_the_reason(keyed: Served, key: str) -> None:
+def test_an_invalid_key_gets_the_form_with_the_reason(keyed: WebSystem, key: str) -> None:
     answer = log_in(keyed, key)
 
     assert (answer.status, "set-cookie" in answer.headers) == (401, False)
@@ -115,12 +115,12 @@ def test_an_invalid_key_gets_the_form_with_the_reason(keyed: Served, key: str) -
 
 
 @pytest.mark.parametrize("body", [b"\xff", b"key=" + b"x" * 5000, b"&".join([b"a=1"] * 20)])
-def test_a_malformed_form_is_rejected(keyed: Served, body: bytes) -> None:
+def test_a_malformed_form_is_rejected(keyed: WebSystem, body: bytes) -> None:
     assert ask(keyed.url, "POST", "/login", body, own_form_headers(keyed)).status == 400
 
 
-def test_another_origin_can_neither_log_in_nor_out(keyed: Served) -> None:
-    key = make_key(keyed.house.root)
+def test_another_origin_can_neither_log_in_nor_out(keyed: WebSystem) -> None:
+    key = make_key(keyed.system.root)
     cookie = cookie_of(log_in(keyed, key.text))
     foreign = {"Origin": "https://evil.example", "Sec-Fetch-Site": "cross-site"}
 
@@ -139,8 +139,8 @@ def test_another_origin_can_neither_log_in_nor_out(keyed: Served) -> None:
     assert ask(keyed.url, "GET", "/status", b"", cookie).status == 200
 
 
-def test_a_session_ends_at_logout_and_with_its_key(keyed: Served) -> None:
-    key = make_key(keyed.house.root)
+def test_a_session_ends_at_logout_and_with_its_key(keyed: WebSystem) -> None:
+    key = make_key(keyed.system.root)
     first, second = (cookie_of(log_in(keyed, key.text)) for _ in range(2))
 
     left = ask(keyed.url, "POST", "/logout", b"", own_form_headers(keyed) | first)
@@ -151,20 +151,20 @@ def test_a_session_ends_at_logout_and_with_its_key(keyed: Served) -> None:
         401,
         200,
     ]
-    revoke(keyed.house.root, key)
+    revoke(keyed.system.root, key)
     wait_for(
         lambda: ask(keyed.url, "GET", "/status", b"", second).status == 401, "the session has ended"
     )
 
 
-def test_without_keys_the_login_redirects_to_the_overview(served: Served) -> None:
-    answer = served.get("/login")
+def test_without_keys_the_login_redirects_to_the_overview(web_system: WebSystem) -> None:
+    answer = web_system.get("/login")
 
     assert (answer.status, answer.headers["location"]) == (303, "/")
 
 
-def test_a_person_logs_in_chats_and_logs_out(keyed: Served) -> None:
-    uid, key = keyed.deploy(), make_key(keyed.house.root, "read", "publish")
+def test_a_person_logs_in_chats_and_logs_out(keyed: WebSystem) -> None:
+    uid, key = keyed.deploy(), make_key(keyed.system.root, "read", "publish")
     with chromium() as browser:
         page = browser.new_page()
         page.goto(f"{keyed.url}/pipelines/{uid}")
@@ -186,11 +186,11 @@ def test_a_person_logs_in_chats_and_logs_out(keyed: Served) -> None:
         page.wait_for_url(f"{keyed.url}/login")
         page.goto(keyed.url)
         assert page.url.endswith("/login")
-    assert keyed.house.contents(uid) == ["tea"]
+    assert keyed.system.contents(uid) == ["tea"]
 
 
-def test_an_open_page_reports_the_end_of_its_session(keyed: Served) -> None:
-    uid, key = keyed.deploy(), make_key(keyed.house.root, "read", "publish")
+def test_an_open_page_reports_the_end_of_its_session(keyed: WebSystem) -> None:
+    uid, key = keyed.deploy(), make_key(keyed.system.root, "read", "publish")
     with chromium() as browser:
         page = browser.new_page()
         page.goto(f"{keyed.url}/login?next=/pipelines/{uid}")
@@ -209,8 +209,8 @@ def test_an_open_page_reports_the_end_of_its_session(keyed: Served) -> None:
         )
 
 
-def test_an_open_page_leads_to_the_login_and_back(keyed: Served) -> None:
-    uid, key = keyed.deploy(), make_key(keyed.house.root, "read")
+def test_an_open_page_leads_to_the_login_and_back(keyed: WebSystem) -> None:
+    uid, key = keyed.deploy(), make_key(keyed.system.root, "read")
     with chromium() as browser:
         page = browser.new_page()
         page.goto(f"{keyed.url}/login?next=/pipelines/{uid}?swarm=chat")
@@ -227,8 +227,8 @@ def test_an_open_page_leads_to_the_login_and_back(keyed: Served) -> None:
         page.wait_for_url(f"{keyed.url}/pipelines/{uid}?swarm=chat")
 
 
-def test_a_key_without_read_can_log_in_again(keyed: Served) -> None:
-    blind, seeing = (make_key(keyed.house.root, scope) for scope in ("publish", "read"))
+def test_a_key_without_read_can_log_in_again(keyed: WebSystem) -> None:
+    blind, seeing = (make_key(keyed.system.root, scope) for scope in ("publish", "read"))
     with chromium() as browser:
         page = browser.new_page()
         page.goto(f"{keyed.url}/login")

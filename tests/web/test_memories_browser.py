@@ -12,9 +12,9 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.support.browser import chromium
 from tests.support.bundles import make_bundle, make_commands, make_uid
-from tests.support.pages import put
+from tests.support.pages import deploy_bundle
 from tests.support.pipelit import Pipelit
-from tests.support.served import Served
+from tests.support.web_system import WebSystem
 
 pytestmark = pytest.mark.slow
 
@@ -24,20 +24,22 @@ HOSTILE = "<img src=x onerror=\"document.title = 'taken'\">"
 
 
 @pytest.fixture(scope="module")
-def served() -> Iterator[Served]:
-    with Served(WEB__RATE="0") as found:
+def web_system() -> Iterator[WebSystem]:
+    with WebSystem(WEB__RATE="0") as found:
         yield found
 
 
 @pytest.fixture(scope="module")
-def browser(served: Served) -> Iterator[Browser]:
+def browser(web_system: WebSystem) -> Iterator[Browser]:
     with chromium() as found:
         yield found
 
 
 @pytest.fixture
-def pipelit(served: Served) -> Pipelit:
-    return Pipelit(served, put(served.url, make_bundle(make_uid(), *make_commands())))
+def pipelit(web_system: WebSystem) -> Pipelit:
+    return Pipelit(
+        web_system, deploy_bundle(web_system.url, make_bundle(make_uid(), *make_commands()))
+    )
 
 
 @contextmanager
@@ -50,7 +52,7 @@ def open_page(browser: Browser, pipelit: Pipelit, query: str = "", **how: Any) -
         "console", lambda message: faults.append(message.text) if message.type == "error" else None
     )
     try:
-        page.goto(f"{pipelit.served.url}/memories?pipeline={pipelit.uid}&{query}")
+        page.goto(f"{pipelit.web_system.url}/memories?pipeline={pipelit.uid}&{query}")
         yield page
         assert [one for one in faults if not one.startswith("Failed to load resource")] == []
     finally:
@@ -216,7 +218,7 @@ def test_no_page_is_wider_than_its_window(browser: Browser, pipelit: Pipelit, wi
     with open_page(browser, pipelit, viewport={"width": width, "height": 740}) as page:
         paths = [f"/memories?pipeline={pipelit.uid}&tab={name}" for name in TAB_NAMES]
         for path in (*paths, f"/memories/{pipelit.uid}/{fact}"):
-            page.goto(pipelit.served.url + path)
+            page.goto(pipelit.web_system.url + path)
             expect(page.locator(".memories tbody tr").first).to_be_visible()
             overflow = page.evaluate("document.documentElement.scrollWidth - innerWidth")
             assert overflow <= 0, path
@@ -232,7 +234,7 @@ def test_text_has_contrast(browser: Browser, pipelit: Pipelit, scheme: Any) -> N
         assert page.evaluate(CONTRAST) >= 4.5
         page.get_by_role("button", name="Forget telegram:7").click()
         assert page.evaluate(CONTRAST) >= 4.5
-        page.goto(f"{pipelit.served.url}/memories/{pipelit.uid}/{fact}")
+        page.goto(f"{pipelit.web_system.url}/memories/{pipelit.uid}/{fact}")
         assert page.evaluate(CONTRAST) >= 4.5
 
 

@@ -11,7 +11,7 @@ from tests.support.http import Answer, ask
 from tests.support.keys import await_closed, make_key
 from tests.support.pages import text_of
 from tests.support.pipelit import Pipelit
-from tests.support.served import Served
+from tests.support.web_system import WebSystem
 
 HOSTILE = '"><script>alert(1)</script>'
 EMPTY = {
@@ -24,19 +24,19 @@ EMPTY = {
 
 
 @pytest.fixture(scope="module")
-def served() -> Iterator[Served]:
-    with Served(WEB__RATE="0") as served:
-        yield served
-        assert not [event for event in served.web.events if event["event"] == "request_failed"]
+def web_system() -> Iterator[WebSystem]:
+    with WebSystem(WEB__RATE="0") as web_system:
+        yield web_system
+        assert not [event for event in web_system.web.events if event["event"] == "request_failed"]
 
 
 @pytest.fixture
-def pipelit(served: Served) -> Pipelit:
-    return Pipelit(served, served.deploy())
+def pipelit(web_system: WebSystem) -> Pipelit:
+    return Pipelit(web_system, web_system.deploy())
 
 
 def show(pipelit: Pipelit, query: str = "") -> Answer:
-    answer = pipelit.served.get(f"/memories?pipeline={pipelit.uid}&{query}")
+    answer = pipelit.web_system.get(f"/memories?pipeline={pipelit.uid}&{query}")
     assert answer.status == 200, answer
     return answer
 
@@ -52,7 +52,7 @@ def test_each_tab_has_its_columns_and_its_empty_text(pipelit: Pipelit) -> None:
     assert "Thread ID Checkpoint ID Parent Step Source Blob Size t1 " in text
     assert ("Showing 1-3 of 3" in text and " KB" in text) or " B " in text
     assert EMPTY["checkpoints"] in text_of(
-        pipelit.served.get(f"/memories?tab=checkpoints&pipeline={pipelit.served.deploy()}")
+        pipelit.web_system.get(f"/memories?tab=checkpoints&pipeline={pipelit.web_system.deploy()}")
     )
 
 
@@ -96,12 +96,12 @@ def test_stored_text_is_escaped(pipelit: Pipelit) -> None:
     pipelit.chat(HOSTILE, HOSTILE)
 
     pages = [show(pipelit, f"tab={name}&q=%22%3E%3Cscript%3E") for name in TABS]
-    pages.append(pipelit.served.get(f"/memories/{pipelit.uid}/{fact}"))
+    pages.append(pipelit.web_system.get(f"/memories/{pipelit.uid}/{fact}"))
 
     for page in pages:
         assert page.status == 200 and b"<script>" not in page.body
     assert sum(b"&lt;script&gt;" in page.body for page in pages) >= 5
-    unknown = pipelit.served.get(f"/memories?tab={'%3Cscript%3E'}")
+    unknown = pipelit.web_system.get(f"/memories?tab={'%3Cscript%3E'}")
     assert (unknown.status, b"<script>" in unknown.body) == (404, False)
 
 
@@ -111,14 +111,14 @@ def test_a_page_behind_the_last_one_leads_to_the_last_one(pipelit: Pipelit) -> N
 
     first = show(pipelit, "scope=global")
     second = show(pipelit, "page=2&scope=global")
-    behind = pipelit.served.get(f"/memories?pipeline={pipelit.uid}&page=9&scope=global")
+    behind = pipelit.web_system.get(f"/memories?pipeline={pipelit.uid}&page=9&scope=global")
 
     assert "Showing 1-50 of 51 1 2 Next" in text_of(first)
     assert "Showing 51-51 of 51 Previous 1 2" in text_of(second)
     assert behind.status == 303
     location = behind.headers["location"]
     assert location == f"/memories?tab=facts&pipeline={pipelit.uid}&scope=global&page=2"
-    assert pipelit.served.get(location).body == second.body
+    assert pipelit.web_system.get(location).body == second.body
     assert show(pipelit, "page=0&scope=global").body == first.body
     assert show(pipelit, "page=x&scope=global").body == first.body
 
@@ -147,7 +147,7 @@ def test_unknown_tabs_pipelines_and_records_are_reported(pipelit: Pipelit) -> No
         "/memories?pipeline=nothing": "no active pipeline has the uid 'nothing'",
         f"/memories/{pipelit.uid}/nothing": "nothing",
     }.items():
-        answer = pipelit.served.get(path)
+        answer = pipelit.web_system.get(path)
         assert answer.status == 404 and text in text_of(answer)
 
 
@@ -155,9 +155,9 @@ def test_a_record_page_shows_the_fields_and_the_history(pipelit: Pipelit) -> Non
     pipelit.set_fact("color", "blue")
     fact = pipelit.set_fact("color", "Grün")
 
-    text = text_of(pipelit.served.get(f"/memories/{pipelit.uid}/{fact}"))
+    text = text_of(pipelit.web_system.get(f"/memories/{pipelit.uid}/{fact}"))
     pipelit.delete("facts", [fact])
-    deleted = text_of(pipelit.served.get(f"/memories/{pipelit.uid}/{fact}"))
+    deleted = text_of(pipelit.web_system.get(f"/memories/{pipelit.uid}/{fact}"))
 
     assert "color: Grün" in text and "fact_type world_knowledge" in text
     assert "folded" not in text and "1 color: blue update http" in text
@@ -171,7 +171,7 @@ def test_the_page_of_an_episode_shows_its_log(pipelit: Pipelit) -> None:
     pipelit.operate(f"episodes/{episode}/add", **call)
     pipelit.operate(f"episodes/{episode}/complete", success=True)
 
-    answer = pipelit.served.get(f"/memories/{pipelit.uid}/{episode}")
+    answer = pipelit.web_system.get(f"/memories/{pipelit.uid}/{episode}")
 
     text = text_of(answer)
     assert answer.status == 200 and b"<script>" not in answer.body
@@ -181,20 +181,20 @@ def test_the_page_of_an_episode_shows_its_log(pipelit: Pipelit) -> None:
 
 
 def test_the_page_offers_only_what_the_key_allows() -> None:
-    with Served() as served:
-        pipelit = Pipelit(served, served.deploy())
+    with WebSystem() as web_system:
+        pipelit = Pipelit(web_system, web_system.deploy())
         pipelit.set_fact("color", "blue")
         fact = pipelit.set_fact("color", "green")
         pipelit.identify("7")
         reader, writer = [
-            make_key(served.house.root, *scopes) for scopes in (("read",), ("read", "delete"))
+            make_key(web_system.system.root, *scopes) for scopes in (("read",), ("read", "delete"))
         ]
-        await_closed(served)
+        await_closed(web_system)
 
         def get(path: str, key: object) -> bytes:
-            return ask(served.url, "GET", path, b"", getattr(key, "headers", {})).body
+            return ask(web_system.url, "GET", path, b"", getattr(key, "headers", {})).body
 
-        login = served.get("/memories?tab=users")
+        login = web_system.get("/memories?tab=users")
         assert b"select-row" not in get("/memories", reader)
         assert b"select-row" in get("/memories", writer)
         assert b'"copy forget"' not in get("/memories?tab=users", writer)

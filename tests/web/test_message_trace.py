@@ -7,21 +7,21 @@ import pytest
 from memrelay.web.trace.messages import decode_entry_of_guid
 from tests.support.bundles import STORE, Json, make_agent, make_memory, make_relay
 from tests.support.http import ask
-from tests.support.served import Served
 from tests.support.waiting import wait_for
+from tests.support.web_system import WebSystem
 
 NOTES = "instances/${pipeline_uid}/notes"
 
 
-def trace(served: Served, uid: str, entry: str) -> dict[str, Any]:
-    answer = served.get(f"/v1/pipelines/{uid}/messages/{entry}")
+def trace(web_system: WebSystem, uid: str, entry: str) -> dict[str, Any]:
+    answer = web_system.get(f"/v1/pipelines/{uid}/messages/{entry}")
     assert answer.status == 200, answer
     return dict(answer.json)
 
 
-def send(served: Served, uid: str, text: str) -> str:
+def send(web_system: WebSystem, uid: str, text: str) -> str:
     """Send a message, wait for the end of its cascade, and return its entry."""
-    answer = served.say(uid, text, query="?wait=60")
+    answer = web_system.say(uid, text, query="?wait=60")
     assert answer.status == 200, answer
     return str(answer.json["message_id"])
 
@@ -40,12 +40,12 @@ def paths_of(found: dict[str, Any]) -> list[list[str]]:
     return paths
 
 
-def test_a_written_note_is_traced_from_its_sender_to_its_record(served: Served) -> None:
-    uid = served.deploy()
-    other = send(served, uid, "/write coffee")
+def test_a_written_note_is_traced_from_its_sender_to_its_record(web_system: WebSystem) -> None:
+    uid = web_system.deploy()
+    other = send(web_system, uid, "/write coffee")
 
-    entry = send(served, uid, "/write tea")
-    found = trace(served, uid, entry)
+    entry = send(web_system, uid, "/write tea")
+    found = trace(web_system, uid, entry)
 
     assert paths_of(found) == [
         ["User"],
@@ -65,56 +65,56 @@ def test_a_written_note_is_traced_from_its_sender_to_its_record(served: Served) 
     assert (record["agent"], record["block"]) == ("memory_write_", "memory_write")
     assert (record["store"], record["deleted"]) == (f"instances/{uid}/memories", False)
     assert (found["dead_letter"], found["complete"], found["entry"]) == (None, True, entry)
-    assert trace(served, uid, other)["records"][0]["content"] == "coffee"
+    assert trace(web_system, uid, other)["records"][0]["content"] == "coffee"
 
 
-def test_a_deleted_record_is_still_traced(served: Served) -> None:
-    uid = served.deploy()
-    entry = send(served, uid, "/write tea")
-    guid = trace(served, uid, entry)["records"][0]["guid"]
+def test_a_deleted_record_is_still_traced(web_system: WebSystem) -> None:
+    uid = web_system.deploy()
+    entry = send(web_system, uid, "/write tea")
+    guid = trace(web_system, uid, entry)["records"][0]["guid"]
 
-    send(served, uid, f"/delete {guid}")
+    send(web_system, uid, f"/delete {guid}")
 
-    (record,) = trace(served, uid, entry)["records"]
+    (record,) = trace(web_system, uid, entry)["records"]
     assert (record["guid"], record["deleted"]) == (guid, True)
 
 
-def test_a_failed_message_is_traced_to_its_dead_letter(served: Served) -> None:
-    uid = served.deploy(make_agent("plus", "add_1"))
-    entry = send(served, uid, "tea")
+def test_a_failed_message_is_traced_to_its_dead_letter(web_system: WebSystem) -> None:
+    uid = web_system.deploy(make_agent("plus", "add_1"))
+    entry = send(web_system, uid, "tea")
 
-    found = trace(served, uid, entry)
+    found = trace(web_system, uid, entry)
 
     assert (found["said"], found["records"], found["complete"]) == ([], [], True)
     letter = found["dead_letter"]
     assert (letter["id"], letter["attempts"]) == (entry, 1)
-    assert letter == served.get(f"/v1/dead-letters?pipeline={uid}").json["items"][0]
+    assert letter == web_system.get(f"/v1/dead-letters?pipeline={uid}").json["items"][0]
 
 
-def test_a_trimmed_log_makes_the_trace_incomplete(served: Served) -> None:
-    uid = served.deploy()
-    entry = send(served, uid, "/write tea")
-    later = send(served, uid, "/write coffee")
-    assert trace(served, uid, entry)["complete"] is True
+def test_a_trimmed_log_makes_the_trace_incomplete(web_system: WebSystem) -> None:
+    uid = web_system.deploy()
+    entry = send(web_system, uid, "/write tea")
+    later = send(web_system, uid, "/write coffee")
+    assert trace(web_system, uid, entry)["complete"] is True
 
-    served.house.client.redis.xtrim(f"swarm:{{{uid}}}:chat", maxlen=3, approximate=False)
+    web_system.system.client.redis.xtrim(f"swarm:{{{uid}}}:chat", maxlen=3, approximate=False)
 
-    found = trace(served, uid, entry)
+    found = trace(web_system, uid, entry)
     assert (found["said"], found["complete"]) == ([], False)
     assert [one["content"] for one in found["records"]] == ["tea"]
-    served.house.client.redis.xtrim(f"swarm:{{{uid}}}:chat", maxlen=2, approximate=False)
-    assert len(trace(served, uid, later)["said"]) == 2
+    web_system.system.client.redis.xtrim(f"swarm:{{{uid}}}:chat", maxlen=2, approximate=False)
+    assert len(trace(web_system, uid, later)["said"]) == 2
 
 
-def test_steps_in_other_stores_and_silent_agents_are_traced(served: Served) -> None:
-    first = make_memory("write", hears="User")
-    copy = make_memory("write", hears="memory_write", memory_id=NOTES, alias="copy")
-    silent = make_memory("write", hears="copy", memory_id=STORE, alias="silent")
-    uid = served.deploy(first, copy, silent | {"wf_publish_results": False})
-    entry = send(served, uid, "tea")
-    wait_for(lambda: len(trace(served, uid, entry)["records"]) == 3, "all steps have run")
+def test_steps_in_other_stores_and_silent_agents_are_traced(web_system: WebSystem) -> None:
+    first = make_memory("write", senders="User")
+    copy = make_memory("write", senders="memory_write", memory_id=NOTES, alias="copy")
+    silent = make_memory("write", senders="copy", memory_id=STORE, alias="silent")
+    uid = web_system.deploy(first, copy, silent | {"wf_publish_results": False})
+    entry = send(web_system, uid, "tea")
+    wait_for(lambda: len(trace(web_system, uid, entry)["records"]) == 3, "all steps have run")
 
-    found = trace(served, uid, entry)
+    found = trace(web_system, uid, entry)
 
     assert paths_of(found) == [
         ["User"],
@@ -128,24 +128,24 @@ def test_steps_in_other_stores_and_silent_agents_are_traced(served: Served) -> N
     }
 
 
-def test_an_answer_belongs_to_the_message_that_its_block_accepts(served: Served) -> None:
-    uid = served.deploy(
-        make_relay("twice", "^(go)$", hears="User"),
-        make_relay("more", "^(go)$", hears="dispatch_twice", to="side"),
+def test_an_answer_belongs_to_the_message_that_its_block_accepts(web_system: WebSystem) -> None:
+    uid = web_system.deploy(
+        make_relay("twice", "^(go)$", senders="User"),
+        make_relay("more", "^(go)$", senders="dispatch_twice", to="side"),
         make_agent("echo", "regex_match", {"pattern": "^(go)$"}, on="side", to="chat"),
     )
 
-    found = trace(served, uid, send(served, uid, "go"))
+    found = trace(web_system, uid, send(web_system, uid, "go"))
 
     assert paths_of(found)[-1] == ["User", "dispatch_twice", "dispatch_more", "echo"]
     assert [one["swarm"] for one in found["said"]] == ["chat", "chat", "side", "chat"]
 
 
-def test_a_record_written_over_the_api_is_traced_to_its_operation(served: Served) -> None:
-    uid = served.deploy()
-    made = served.post(f"/v1/pipelines/{uid}/records", {"content": "tea"}).json
+def test_a_record_written_over_the_api_is_traced_to_its_operation(web_system: WebSystem) -> None:
+    uid = web_system.deploy()
+    made = web_system.post(f"/v1/pipelines/{uid}/records", {"content": "tea"}).json
 
-    found = trace(served, uid, decode_entry_of_guid(made["guid"]))
+    found = trace(web_system, uid, decode_entry_of_guid(made["guid"]))
 
     assert (found["said"], found["dead_letter"], found["complete"]) == ([], None, True)
     (record,) = found["records"]
@@ -156,19 +156,19 @@ def test_a_record_written_over_the_api_is_traced_to_its_operation(served: Served
     )
 
 
-def test_long_texts_are_shortened(served: Served) -> None:
-    uid = served.deploy()
+def test_long_texts_are_shortened(web_system: WebSystem) -> None:
+    uid = web_system.deploy()
 
-    found = trace(served, uid, send(served, uid, "/write " + "t" * 4000))
+    found = trace(web_system, uid, send(web_system, uid, "/write " + "t" * 4000))
 
     assert (len(found["said"][1]["text"]), found["said"][1]["characters"]) == (2000, 4000)
     assert (len(found["records"][0]["content"]), found["records"][0]["characters"]) == (2000, 4000)
 
 
-def test_an_unknown_entry_has_an_empty_trace(served: Served) -> None:
-    uid = served.deploy()
+def test_an_unknown_entry_has_an_empty_trace(web_system: WebSystem) -> None:
+    uid = web_system.deploy()
 
-    assert trace(served, uid, "1780000000000-0") == {
+    assert trace(web_system, uid, "1780000000000-0") == {
         "entry": "1780000000000-0",
         "said": [],
         "records": [],
@@ -178,31 +178,31 @@ def test_an_unknown_entry_has_an_empty_trace(served: Served) -> None:
 
 
 @pytest.mark.parametrize("entry", ["order-1", "1780000000000-0.1~0a0b0c0d", "1", "9" * 20 + "-0"])
-def test_an_invalid_entry_is_rejected(served: Served, entry: str) -> None:
-    status, detail = served.get(f"/v1/pipelines/{served.deploy()}/messages/{entry}").problem
+def test_an_invalid_entry_is_rejected(web_system: WebSystem, entry: str) -> None:
+    status, detail = web_system.get(f"/v1/pipelines/{web_system.deploy()}/messages/{entry}").problem
 
     assert status == 400
     assert "the part of a `mid` before its first dot" in detail
 
 
-def test_a_trace_needs_a_known_pipeline_and_the_scope_read(served: Served) -> None:
-    assert served.get("/v1/pipelines/nobody/messages/1780000000000-0").problem[0] == 404
+def test_a_trace_needs_a_known_pipeline_and_the_scope_read(web_system: WebSystem) -> None:
+    assert web_system.get("/v1/pipelines/nobody/messages/1780000000000-0").problem[0] == 404
 
 
-def test_a_replayed_dead_letter_has_a_complete_trace(served: Served) -> None:
+def test_a_replayed_dead_letter_has_a_complete_trace(web_system: WebSystem) -> None:
     broken: Json = make_agent("plus", "add_1")
-    uid = served.deploy(broken)
-    entry = send(served, uid, "tea")
+    uid = web_system.deploy(broken)
+    entry = send(web_system, uid, "tea")
     fixed = {
         "pipeline_name": "test",
         "pipeline_uid": uid,
-        "agents": [make_memory("write", hears="User")],
+        "agents": [make_memory("write", senders="User")],
     }
-    assert ask(served.url, "PUT", f"/v1/pipelines/{uid}", fixed).json["served"]
+    assert ask(web_system.url, "PUT", f"/v1/pipelines/{uid}", fixed).json["served"]
 
-    assert served.post(f"/v1/dead-letters/{uid}/{entry}/replay?wait=60").status == 200
+    assert web_system.post(f"/v1/dead-letters/{uid}/{entry}/replay?wait=60").status == 200
 
-    found = trace(served, uid, entry)
+    found = trace(web_system, uid, entry)
     assert paths_of(found) == [["User"], ["User", "memory_write"]]
     assert [one["content"] for one in found["records"]] == ["tea"]
     assert found["dead_letter"] is None

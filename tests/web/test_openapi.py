@@ -12,13 +12,13 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 from memrelay.memory.operations import all_operations, input_schema, selects_store
 from memrelay.web.api.operation_routes import route_of
 from tests.support.contract import read_document
-from tests.support.served import Served
+from tests.support.web_system import WebSystem
 from tests.web.test_access import routes_of
 
 
 @pytest.fixture(scope="module")
-def document(served: Served) -> dict[str, Any]:
-    return served.get("/openapi.json").json
+def document(web_system: WebSystem) -> dict[str, Any]:
+    return web_system.get("/openapi.json").json
 
 
 def test_a_server_gives_the_document_that_its_routes_make(document: dict[str, Any]) -> None:
@@ -31,7 +31,7 @@ def test_the_document_is_valid(document: dict[str, Any]) -> None:
 
 def test_every_route_is_in_the_document(document: dict[str, Any], tmp_path: Path) -> None:
     # A last slash that is optional is documented once.
-    served = {
+    web_system = {
         (route.method, route.path.rstrip("/") or "/")
         for route in routes_of(tmp_path)
         if route.method != "HEAD"
@@ -41,7 +41,7 @@ def test_every_route_is_in_the_document(document: dict[str, Any], tmp_path: Path
         (method.upper(), path) for path, methods in document["paths"].items() for method in methods
     }
 
-    assert item == served and len(item) > 30
+    assert item == web_system and len(item) > 30
 
 
 def test_every_route_documents_its_summary_responses_and_access(

@@ -9,8 +9,8 @@ from memrelay.memory.control.keys import SCOPES
 from memrelay.memory.operations import Operation, all_operations, input_schema
 from memrelay.web.api.operation_routes import route_of
 from tests.support.http import ask
-from tests.support.keys import Held, await_closed, make_key, revoke
-from tests.support.served import Served
+from tests.support.keys import ApiKey, await_closed, make_key, revoke
+from tests.support.web_system import WebSystem
 
 OPERATIONS = list(all_operations().values())
 # Values of required fields that must not be "x".
@@ -41,9 +41,9 @@ SAMPLES: dict[str, Any] = {
 class AccessServer(NamedTuple):
     """A server with two pipelines, and one key of each kind for the first."""
 
-    served: Served
+    web_system: WebSystem
     uid: str
-    keys: dict[str, Held]
+    keys: dict[str, ApiKey]
 
     def status(self, operation: Operation, key: str, uid: str = "") -> int:
         place = route_of(operation)
@@ -54,15 +54,19 @@ class AccessServer(NamedTuple):
         body = {name: "x" for name in place.body_fields if name in required}
         body |= SAMPLES.get(operation.name, {})
         return ask(
-            self.served.url, place.method, path, body or b"", self.keys[key].headers if key else {}
+            self.web_system.url,
+            place.method,
+            path,
+            body or b"",
+            self.keys[key].headers if key else {},
         ).status
 
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[AccessServer]:
-    with Served() as served:
-        uid, other = served.deploy(), served.deploy()
-        root = served.house.root
+    with WebSystem() as web_system:
+        uid, other = web_system.deploy(), web_system.deploy()
+        root = web_system.system.root
         keys = {scope: make_key(root, scope, pipelines=(uid,)) for scope in SCOPES}
         keys |= {
             f"lacks {scope}": make_key(
@@ -74,11 +78,11 @@ def server() -> Iterator[AccessServer]:
             "other": make_key(root, pipelines=(other,)),
             "expired": make_key(root, pipelines=(uid,), lasts_ms=-1),
             "revoked": make_key(root, pipelines=(uid,)),
-            "wrong": Held("", f"mr_{'0' * 12}_{'f' * 64}"),
+            "wrong": ApiKey("", f"mr_{'0' * 12}_{'f' * 64}"),
         }
         revoke(root, keys["revoked"])
-        await_closed(served)
-        yield AccessServer(served, uid, keys)
+        await_closed(web_system)
+        yield AccessServer(web_system, uid, keys)
 
 
 @pytest.mark.slow
@@ -104,7 +108,7 @@ def test_a_caller_without_a_key_for_the_pipeline_is_rejected(
 
 
 def test_a_key_without_read_gets_no_stored_value_from_a_write(server: AccessServer) -> None:
-    path, url = f"/v1/pipelines/{server.uid}/items/taken", server.served.url
+    path, url = f"/v1/pipelines/{server.uid}/items/taken", server.web_system.url
     given = {"agent": "a1", "store": "a1", "value": "tea"}
     ask(url, "PUT", path, given, server.keys["write"].headers)
 
@@ -115,7 +119,7 @@ def test_a_key_without_read_gets_no_stored_value_from_a_write(server: AccessServ
 
 
 def test_a_key_without_read_gets_no_fact_from_a_write(server: AccessServer) -> None:
-    path, url = f"/v1/pipelines/{server.uid}/facts/color/set", server.served.url
+    path, url = f"/v1/pipelines/{server.uid}/facts/color/set", server.web_system.url
     headers = server.keys["write"].headers
     ask(url, "POST", path, {"value": "blue"}, headers)
 

@@ -6,14 +6,14 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from tests.support.locks import locked
-from tests.support.served import Served
-from tests.support.told import await_paused
+from tests.support.web_system import WebSystem
+from tests.support.worker_reports import await_paused
 from tests.web.records import Records
 
 
 @pytest.fixture
-def records(served: Served) -> Records:
-    return Records(served)
+def records(web_system: WebSystem) -> Records:
+    return Records(web_system)
 
 
 def test_a_repeated_key_has_one_effect_and_the_same_answer(records: Records) -> None:
@@ -56,27 +56,27 @@ def test_a_rejected_input_does_not_use_its_key(records: Records) -> None:
 
 
 def test_without_a_worker_the_caller_gets_503_and_nothing_is_done() -> None:
-    with Served(worker=False) as served:
-        records = Records(served, served.deploy_unserved())
+    with WebSystem(worker=False) as web_system:
+        records = Records(web_system, web_system.deploy_unserved())
 
         for answer in (records("GET"), records("POST", "", {"content": "tea"})):
             assert answer.problem[0] == 503
             assert answer.headers["retry-after"] == "1"
 
-        served.house.start_worker()
-        served.house.client.await_served(records.uid)
+        web_system.system.start_worker()
+        web_system.system.client.await_served(records.uid)
         assert records("GET").json["total"] == 0
 
 
 def test_after_a_timeout_the_key_gets_the_answer_later() -> None:
-    with Served(WEB__CALL_TIMEOUT_S="1") as served:
-        records = Records(served)
+    with WebSystem(WEB__CALL_TIMEOUT_S="1") as web_system:
+        records = Records(web_system)
         records("GET")
-        served.house.workers[0].tell(signal.SIGSTOP)
+        web_system.system.workers[0].send_signal(signal.SIGSTOP)
 
         late = [records("POST", "", {"content": "tea"}, Idempotency_Key="k"), records("GET")]
 
-        served.house.workers[0].tell(signal.SIGCONT)
+        web_system.system.workers[0].send_signal(signal.SIGCONT)
         assert [(answer.problem[0], answer.headers["retry-after"]) for answer in late] == [
             (504, "1")
         ] * 2
@@ -86,12 +86,12 @@ def test_after_a_timeout_the_key_gets_the_answer_later() -> None:
 
 
 def test_a_write_to_a_paused_pipeline_gets_the_reason_and_runs_later() -> None:
-    with Served(WEB__CALL_TIMEOUT_S="1") as served:
-        records = Records(served)
+    with WebSystem(WEB__CALL_TIMEOUT_S="1") as web_system:
+        records = Records(web_system)
         records.create("tea")
-        with locked(served.house.store_file(records.uid)):
-            served.house.client.enter(records.uid, "/write coffee")
-            await_paused(served.house, records.uid, "locked")
+        with locked(web_system.system.store_file(records.uid)):
+            web_system.system.client.enter(records.uid, "/write coffee")
+            await_paused(web_system.system, records.uid, "locked")
             late = records("POST", "", {"content": "cocoa"}, Idempotency_Key="k")
 
         assert late.problem[0] == 504

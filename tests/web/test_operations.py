@@ -12,14 +12,14 @@ from memrelay.web.auth.access import get_access
 from tests.support.bundles import make_commands, make_memory
 from tests.support.http import Answer, ask
 from tests.support.routes import app_for
-from tests.support.served import Served
+from tests.support.web_system import WebSystem
 from tests.web.home_routes import AGENT_MEMORY, RECIPES
 from tests.web.records import Records
 
 
 @pytest.fixture
-def records(served: Served) -> Records:
-    return Records(served)
+def records(web_system: WebSystem) -> Records:
+    return Records(web_system)
 
 
 def faults(answer: Answer) -> dict[str, str]:
@@ -198,9 +198,9 @@ def test_an_empty_parameter_is_ignored(records: Records) -> None:
 
 def test_a_byte_order_mark_before_json_is_ignored(records: Records) -> None:
     mark = b"\xef\xbb\xbf"
-    (only,) = records.served.get(f"/v1/pipelines/{records.uid}/versions").json["items"]
+    (only,) = records.web_system.get(f"/v1/pipelines/{records.uid}/versions").json["items"]
 
-    again = records.served.post(
+    again = records.web_system.post(
         f"/v1/pipelines/{records.uid}/rollback", mark + b'{"version": %d}' % only["version"]
     )
 
@@ -250,10 +250,10 @@ def test_an_invalid_history_or_restore_is_rejected(
 
 def test_messages_and_created_records_share_a_store(records: Records) -> None:
     records.create("created")
-    records.served.say(records.uid, "/write said", query="?wait=60")
+    records.web_system.say(records.uid, "/write said", query="?wait=60")
 
     assert [one["content"] for one in records("GET").json["items"]] == ["created", "said"]
-    assert len(records.served.say(records.uid, "/search created", query="?wait=60").texts) == 1
+    assert len(records.web_system.say(records.uid, "/search created", query="?wait=60").texts) == 1
 
 
 def test_a_cursor_continues_a_filtered_list(records: Records) -> None:
@@ -429,10 +429,11 @@ def test_a_text_is_stored_unchanged(records: Records, content: str) -> None:
     assert made["content"] == records("GET", f"/{quote(made['guid'])}").json["content"] == content
 
 
-def test_a_parameter_selects_a_store_of_the_bundle(served: Served) -> None:
+def test_a_parameter_selects_a_store_of_the_bundle(web_system: WebSystem) -> None:
     notes = "instances/${pipeline_uid}/notes"
     records = Records(
-        served, served.deploy(*make_commands(), make_memory("write", memory_id=notes, alias="note"))
+        web_system,
+        web_system.deploy(*make_commands(), make_memory("write", memory_id=notes, alias="note")),
     )
     store = f"?store=instances/{records.uid}/notes"
 
@@ -446,8 +447,8 @@ def test_a_parameter_selects_a_store_of_the_bundle(served: Served) -> None:
     assert records("GET", store).json["total"] == 1
 
 
-def test_an_unknown_type_of_changes_is_rejected(served: Served, records: Records) -> None:
-    answer = ask(served.url, "GET", f"/v1/pipelines/{records.uid}/changes?types=record.create")
+def test_an_unknown_type_of_changes_is_rejected(web_system: WebSystem, records: Records) -> None:
+    answer = ask(web_system.url, "GET", f"/v1/pipelines/{records.uid}/changes?types=record.create")
 
     assert answer.problem[0] == 422
     assert "did you mean 'record.created'?" in answer.json["detail"]
@@ -461,8 +462,8 @@ def test_a_long_integer_in_a_body_is_rejected(records: Records) -> None:
     assert "has more than 64 bits" in answer.json["detail"]
 
 
-def test_an_unknown_pipeline_is_not_found(served: Served) -> None:
-    assert Records(served, "ghost")("GET").problem[0] == 404
+def test_an_unknown_pipeline_is_not_found(web_system: WebSystem) -> None:
+    assert Records(web_system, "ghost")("GET").problem[0] == 404
 
 
 def test_a_search_with_explain_returns_the_explanation(records: Records) -> None:

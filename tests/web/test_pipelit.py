@@ -6,9 +6,9 @@ import pytest
 
 from tests.support.bundles import make_agent, make_bundle, make_uid
 from tests.support.http import ask
-from tests.support.pages import put
+from tests.support.pages import deploy_bundle
 from tests.support.pipelit import Pipelit
-from tests.support.served import Served
+from tests.support.web_system import WebSystem
 
 FACT = {
     "id",
@@ -64,8 +64,8 @@ NAMES = ("facts", "episodes", "procedures", "memory-users", "checkpoints")
 
 
 @pytest.fixture
-def pipelit(served: Served) -> Pipelit:
-    return Pipelit(served, served.deploy())
+def pipelit(web_system: WebSystem) -> Pipelit:
+    return Pipelit(web_system, web_system.deploy())
 
 
 def test_facts_are_listed_by_scope_with_the_newest_first(pipelit: Pipelit) -> None:
@@ -197,13 +197,13 @@ def test_invalid_deletions_are_refused(pipelit: Pipelit, name: str) -> None:
     assert pipelit("POST", f"{name}/batch-delete", b"{").status == 400
 
 
-def test_the_parameter_selects_the_pipeline(served: Served, pipelit: Pipelit) -> None:
+def test_the_parameter_selects_the_pipeline(web_system: WebSystem, pipelit: Pipelit) -> None:
     pipelit.set_fact("tea")
-    served.deploy()
+    web_system.deploy()
 
-    unclear = served.get("/api/v1/facts/")
-    chosen = served.get(f"/api/v1/facts/?pipeline={pipelit.uid}")
-    unknown = served.get("/api/v1/facts/?pipeline=nothing")
+    unclear = web_system.get("/api/v1/facts/")
+    chosen = web_system.get(f"/api/v1/facts/?pipeline={pipelit.uid}")
+    unknown = web_system.get("/api/v1/facts/?pipeline=nothing")
 
     assert unclear.status == 400 and "or send ?pipeline=UID" in unclear.json["detail"]
     assert chosen.json["total"] == 1
@@ -213,7 +213,7 @@ def test_the_parameter_selects_the_pipeline(served: Served, pipelit: Pipelit) ->
 def test_the_history_of_a_conversation_is_read_in_pages_and_deleted(pipelit: Pipelit) -> None:
     pipelit.chat(f"chat:User:{pipelit.uid}", "one", "two", "three")
     path = f"/api/v1/workflows/{pipelit.uid}/chat/history"
-    url = pipelit.served.url
+    url = pipelit.web_system.url
 
     page = ask(url, "GET", f"{path}?limit=2").json
     whole = ask(url, "GET", f"{path}/").json
@@ -240,10 +240,10 @@ def test_a_history_is_selected_by_user_and_chat(pipelit: Pipelit) -> None:
     assert len(pipelit.page(f"{path}&chat_id=room:1")["messages"]) == 2
 
 
-def test_a_history_covers_the_workflow_ids_of_agents(served: Served) -> None:
+def test_a_history_covers_the_workflow_ids_of_agents(web_system: WebSystem) -> None:
     args = {"url": "http://127.0.0.1:9/v1", "model": "m", "workflow_id": "support"}
     bot = make_agent("bot", "agent", args, on="chat")
-    pipelit = Pipelit(served, put(served.url, make_bundle(make_uid(), bot)))
+    pipelit = Pipelit(web_system, deploy_bundle(web_system.url, make_bundle(make_uid(), bot)))
     path, named = f"workflows/{pipelit.uid}/chat/history", "workflows/support/chat/history"
     pipelit.chat(f"chat:User:{pipelit.uid}", "first")
     pipelit.chat("chat:User:support", "second")
@@ -251,7 +251,7 @@ def test_a_history_covers_the_workflow_ids_of_agents(served: Served) -> None:
 
     found = [pipelit.page(one) for one in (path, named)]
     assert found[0] == found[1] and found[0]["thread_id"] == "chat:User:support"
-    assert ask(served.url, "GET", f"/api/v1/{named}").json == found[0]
+    assert ask(web_system.url, "GET", f"/api/v1/{named}").json == found[0]
 
     assert pipelit("DELETE", named).status == 204
     assert pipelit.page(named)["messages"] == []
@@ -262,21 +262,23 @@ def test_a_history_covers_the_workflow_ids_of_agents(served: Served) -> None:
     assert pipelit.page("checkpoints/")["total"] == 3
 
 
-def test_a_workflow_is_named_by_uid_or_name(served: Served) -> None:
-    uids = [put(served.url, make_bundle(make_uid(), name="tea & cake")) for _ in range(2)]
+def test_a_workflow_is_named_by_uid_or_name(web_system: WebSystem) -> None:
+    uids = [
+        deploy_bundle(web_system.url, make_bundle(make_uid(), name="tea & cake")) for _ in range(2)
+    ]
     path = f"/api/v1/workflows/{quote('tea & cake')}/chat/history"
 
-    unclear = served.get(path)
+    unclear = web_system.get(path)
     statuses = [
-        served.get(one).status
+        web_system.get(one).status
         for one in (
             f"/p/{uids[0]}{path}",
             f"{path}?pipeline={uids[1]}",
             f"/p/{uids[0]}/api/v1/workflows/{uids[1]}/chat/history",
         )
     ]
-    ask(served.url, "DELETE", f"/v1/pipelines/{uids[0]}")
+    ask(web_system.url, "DELETE", f"/v1/pipelines/{uids[0]}")
 
     assert unclear.status == 400 and "2 pipelines have the name" in unclear.json["detail"]
     assert statuses == [200, 200, 404]
-    assert served.get(path).json["thread_id"] == f"chat:User:{uids[1]}"
+    assert web_system.get(path).json["thread_id"] == f"chat:User:{uids[1]}"

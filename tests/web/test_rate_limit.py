@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memrelay.web.server.rate_limit import MAX_CALLERS, TokenBuckets
-from tests.support.keys import Held, await_closed, make_key
-from tests.support.served import Served
+from tests.support.keys import ApiKey, await_closed, make_key
 from tests.support.waiting import wait_for
+from tests.support.web_system import WebSystem
 
 
 class Clock:
@@ -29,13 +29,13 @@ def clock() -> Clock:
 
 
 @pytest.fixture(scope="module")
-def limited() -> Iterator[Served]:
+def limited() -> Iterator[WebSystem]:
     """Start a server that accepts bursts of five requests and one request per second."""
-    with Served(worker=False, WEB__RATE="1", WEB__BURST="5") as limited:
+    with WebSystem(worker=False, WEB__RATE="1", WEB__BURST="5") as limited:
         yield limited
 
 
-def await_known(limited: Served, key: Held) -> None:
+def await_known(limited: WebSystem, key: ApiKey) -> None:
     """Wait until the web server knows a key."""
     await_closed(limited)
     wait_for(lambda: limited.get("/v1/pipelines", **key.headers).status != 401, "the key is known")
@@ -84,8 +84,8 @@ def test_burst_and_rate_are_never_exceeded(pauses: list[float], rate: int, burst
     assert taken <= burst + rate * clock.now + 1e-6
 
 
-def test_a_limited_key_gets_429_with_retry_after(limited: Served) -> None:
-    one, two = (make_key(limited.house.root, "read") for _ in range(2))
+def test_a_limited_key_gets_429_with_retry_after(limited: WebSystem) -> None:
+    one, two = (make_key(limited.system.root, "read") for _ in range(2))
     await_known(limited, two)
 
     answers = [limited.get("/live", **one.headers) for _ in range(6)]
@@ -96,16 +96,16 @@ def test_a_limited_key_gets_429_with_retry_after(limited: Served) -> None:
     assert limited.get("/live", **two.headers).status == 200
 
 
-def test_loopback_callers_without_a_key_are_not_limited(limited: Served) -> None:
+def test_loopback_callers_without_a_key_are_not_limited(limited: WebSystem) -> None:
     assert {limited.get("/live").status for _ in range(20)} == {200}
     assert {
         limited.get("/live", Authorization=f"Bearer mr_{number}_x").status for number in range(20)
     } == {200}
 
 
-def test_a_rejected_message_is_not_stored(limited: Served) -> None:
+def test_a_rejected_message_is_not_stored(limited: WebSystem) -> None:
     uid, statuses, gate = limited.deploy_unserved(), [], threading.Barrier(20)
-    key = make_key(limited.house.root, "publish")
+    key = make_key(limited.system.root, "publish")
     await_known(limited, key)
 
     def post() -> None:
@@ -119,4 +119,4 @@ def test_a_rejected_message_is_not_stored(limited: Served) -> None:
         thread.join()
 
     assert set(statuses) == {202, 429}
-    assert limited.house.client.redis.xlen(f"pipeline:{{{uid}}}:in") == statuses.count(202) <= 15
+    assert limited.system.client.redis.xlen(f"pipeline:{{{uid}}}:in") == statuses.count(202) <= 15

@@ -10,23 +10,23 @@ import pytest
 from tests.support.http import Answer, ask
 from tests.support.keys import await_closed, make_key
 from tests.support.robutler import TOOL, Agent, B
-from tests.support.served import Served
+from tests.support.web_system import WebSystem
 
 NUMBERS = count(1)
 
 
 @pytest.fixture(scope="module")
-def served() -> Iterator[Served]:
-    with Served(WEB__RATE="0") as served:
-        served.deploy()
-        yield served
-        assert not [event for event in served.web.events if event["event"] == "request_failed"]
+def web_system() -> Iterator[WebSystem]:
+    with WebSystem(WEB__RATE="0") as web_system:
+        web_system.deploy()
+        yield web_system
+        assert not [event for event in web_system.web.events if event["event"] == "request_failed"]
 
 
 @pytest.fixture
-def agents(served: Served) -> list[Agent]:
+def agents(web_system: WebSystem) -> list[Agent]:
     number = next(NUMBERS)
-    return [Agent(served.url, f"a{place}-{number}") for place in (1, 2)]
+    return [Agent(web_system.url, f"a{place}-{number}") for place in (1, 2)]
 
 
 @pytest.fixture
@@ -72,7 +72,7 @@ def test_a_delete_requires_the_version_in_if_match(a1: Agent) -> None:
     assert (fits.status, fits.json["deleted"], gone.status) == (200, True, 409)
 
 
-def test_a_put_with_if_none_match_writes_only_a_new_entry(served: Served, a1: Agent) -> None:
+def test_a_put_with_if_none_match_writes_only_a_new_entry(web_system: WebSystem, a1: Agent) -> None:
     new = {"If-None-Match": "*"}
 
     def put(key: str, value: int, headers: dict[str, str]) -> Answer:
@@ -85,7 +85,7 @@ def test_a_put_with_if_none_match_writes_only_a_new_entry(served: Served, a1: Ag
     assert (second.status, second.json["error"], a1.get("k").json["value"]) == (409, "Conflict", 1)
     assert put("k", 2, {"If-None-Match": '"x"'}).status == 400
     path, body = "/v1/pipelines/{}/items/v1", {"agent": a1.id, "store": a1.id, "value": 1}
-    uid = served.get("/v1/pipelines").json["items"][0]["pipeline_uid"]
+    uid = web_system.get("/v1/pipelines").json["items"][0]["pipeline_uid"]
     answers = [ask(a1.url, "PUT", path.format(uid), body, new).status for _ in range(2)]
     assert answers == [200, 412]
 
@@ -240,8 +240,8 @@ BAD: list[tuple[str, str, Any]] = [
 
 
 @pytest.mark.parametrize(("method", "path", "body"), BAD)
-def test_bad_input_is_refused(served: Served, method: str, path: str, body: Any) -> None:
-    answer = ask(served.url, method, path, body)
+def test_bad_input_is_refused(web_system: WebSystem, method: str, path: str, body: Any) -> None:
+    answer = ask(web_system.url, method, path, body)
 
     assert (answer.status, answer.json["error"]) == (400, "Invalid"), answer
 
@@ -284,36 +284,36 @@ def test_identities_in_query_and_body_must_agree(a1: Agent, path: str) -> None:
     assert "'b9' in the query" in other.json["detail"] and repr(a1.id) in other.json["detail"]
 
 
-def test_v1_sets_the_identity_and_refuses_vouched(served: Served, a1: Agent) -> None:
-    uid = served.deploy()
+def test_v1_sets_the_identity_and_refuses_vouched(web_system: WebSystem, a1: Agent) -> None:
+    uid = web_system.deploy()
     there = f"/v1/pipelines/{uid}/items"
     mine = {"agent": a1.id, "store": a1.id}
 
-    put = ask(served.url, "PUT", f"{there}/k", mine | {"value": [1, None]})
-    vouched = ask(served.url, "PUT", f"{there}/k", mine | {"value": 1, "vouched": ["user"]})
+    put = ask(web_system.url, "PUT", f"{there}/k", mine | {"value": [1, None]})
+    vouched = ask(web_system.url, "PUT", f"{there}/k", mine | {"value": 1, "vouched": ["user"]})
     in_chat = {"agent": a1.id, "store": "c1", "chat": "c1"}
 
     assert put.status == 200 and put.json["entry"]["value"] == [1, None]
     assert vouched.problem == (400, "vouched is set by the server; omit it")
-    assert ask(served.url, "PUT", f"{there}/k", in_chat | {"value": 1}).status == 200
-    assert ask(served.url, "GET", f"{there}/k?agent={a1.id}&store=c1").problem[0] == 403
-    stale = ask(served.url, "PUT", f"{there}/k", mine | {"value": 1}, {"If-Match": '"0-0"'})
+    assert ask(web_system.url, "PUT", f"{there}/k", in_chat | {"value": 1}).status == 200
+    assert ask(web_system.url, "GET", f"{there}/k?agent={a1.id}&store=c1").problem[0] == 403
+    stale = ask(web_system.url, "PUT", f"{there}/k", mine | {"value": 1}, {"If-Match": '"0-0"'})
     assert stale.problem[0] == 412
-    unclear = ask(served.url, "GET", f"{B}/k?agentId={a1.id}")
+    unclear = ask(web_system.url, "GET", f"{B}/k?agentId={a1.id}")
     assert unclear.status == 400 and uid in unclear.json["detail"]
     assert "The uids are " in unclear.json["detail"]
     # The pipeline is one of two now, so the other tests would need a prefix.
-    served.house.remove(uid)
+    web_system.system.remove(uid)
 
 
 def test_the_scopes_of_a_key_limit_what_it_reads() -> None:
-    with Served() as served:
-        uid, root = served.deploy(), served.house.root
+    with WebSystem() as web_system:
+        uid, root = web_system.deploy(), web_system.system.root
         texts = {scope: make_key(root, scope).text for scope in ("write", "search", "read")}
         agents = {
-            scope: Agent(served.url, "a1", {"X-API-Key": text}) for scope, text in texts.items()
+            scope: Agent(web_system.url, "a1", {"X-API-Key": text}) for scope, text in texts.items()
         }
-        await_closed(served)
+        await_closed(web_system)
 
         put = agents["write"].call("PUT", f"/p/{uid}{B}/k/", {"value": "green tea"})
         lost = agents["write"].call("PUT", f"{B}/k%2F", {"value": "", "ifAbsent": True})
@@ -326,6 +326,10 @@ def test_the_scopes_of_a_key_limit_what_it_reads() -> None:
         assert agents["read"].browse(inContext="false").status == 403
         assert agents["search"].tool(command="search", query="tea")["results"]
         denied = ask(
-            served.url, "POST", f"{TOOL}?agentId=a1", {"command": "create"}, agents["read"].headers
+            web_system.url,
+            "POST",
+            f"{TOOL}?agentId=a1",
+            {"command": "create"},
+            agents["read"].headers,
         )
         assert denied.status == 403

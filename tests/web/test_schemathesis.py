@@ -11,7 +11,7 @@ from schemathesis import checks
 
 from tests.support.contract import read_document
 from tests.support.keys import make_key
-from tests.support.served import Served
+from tests.support.web_system import WebSystem
 
 pytestmark = pytest.mark.slow
 
@@ -28,7 +28,7 @@ NOT_READY = "/ready"  # 503 is the answer for an unserved pipeline
 class Home(NamedTuple):
     """A server with a pipeline and the headers of a key."""
 
-    served: Served
+    web_system: WebSystem
     uid: str
     guid: str
     headers: dict[str, str]
@@ -36,10 +36,10 @@ class Home(NamedTuple):
 
 @pytest.fixture(scope="module")
 def home() -> Iterator[Home]:
-    with Served(WEB__RATE="0") as served:
-        uid = served.deploy()
-        made = served.post(f"/v1/pipelines/{uid}/records", {"content": "tea"})
-        yield Home(served, uid, made.json["guid"], make_key(served.house.root).headers)
+    with WebSystem(WEB__RATE="0") as web_system:
+        uid = web_system.deploy()
+        made = web_system.post(f"/v1/pipelines/{uid}/records", {"content": "tea"})
+        yield Home(web_system, uid, made.json["guid"], make_key(web_system.system.root).headers)
 
 
 schema = schemathesis.openapi.from_dict(read_document())
@@ -63,7 +63,10 @@ def test_every_response_is_documented(case: Any, home: Home) -> None:
         case.query["wait"] = 1  # a wait that is too short for the worker ends in 504
 
     case.call_and_validate(
-        home.served.url, headers=home.headers, checks=CHECKS[case.path == NOT_READY :], timeout=30
+        home.web_system.url,
+        headers=home.headers,
+        checks=CHECKS[case.path == NOT_READY :],
+        timeout=30,
     )
 
-    assert home.served.web.lives
+    assert home.web_system.web.lives

@@ -8,8 +8,8 @@ import pytest
 
 from tests.support.http import Answer, ask
 from tests.support.program import Completed, environment_without_settings, run_anywhere
-from tests.support.served import Served
 from tests.support.waiting import wait_for
+from tests.support.web_system import WebSystem
 
 REST, KV = "/api/storage/memory", "/api/kv"
 OLD, NEW = bytes(range(32)).hex(), bytes(range(1, 33)).hex()
@@ -20,34 +20,34 @@ PUT, GET = ("items", "put", "--no-in-context"), ("items", "get", "--internal")
 class Sealed(NamedTuple):
     """A server with one pipeline and two seal keys, both first with the same value."""
 
-    served: Served
+    web_system: WebSystem
     uid: str
     keys: Path
 
     @property
     def variables(self) -> dict[str, str]:
         """The settings of a command."""
-        house = self.served.house
+        system = self.web_system.system
         return environment_without_settings() | {
-            "MEMRELAY_BUS__URL": f"unix://{house.client.socket}",
-            "MEMRELAY_MEMORY__ROOT": str(house.root),
+            "MEMRELAY_BUS__URL": f"unix://{system.client.socket}",
+            "MEMRELAY_MEMORY__ROOT": str(system.root),
             "MEMRELAY_MEMORY__SEAL_KEYS": seal_keys(self.keys),
         }
 
     def run(self, *words: str, **variables: str) -> Completed:
         """Run a command."""
-        folder = self.served.house.folder
+        folder = self.web_system.system.folder
         return run_anywhere(list(words), folder, self.variables | variables, b"")
 
     def get(self, path: str) -> Any:
         """Return the body of an answer 200."""
-        answer = self.served.get(path)
+        answer = self.web_system.get(path)
         assert answer.status == 200, answer
         return answer.json
 
     def send(self, method: str, path: str, body: dict[str, Any], **headers: str) -> Answer:
         """Send a request with a body."""
-        return ask(self.served.url, method, path, body, headers)
+        return ask(self.web_system.url, method, path, body, headers)
 
     def put(self, key: str, value: Any, **headers: str) -> Answer:
         """Write an internal value over REST."""
@@ -56,7 +56,7 @@ class Sealed(NamedTuple):
 
     def files_with(self, text: str) -> list[str]:
         """Return the files of all processes that contain a text."""
-        folder = self.served.house.folder
+        folder = self.web_system.system.folder
         files = [file for file in folder.rglob("*") if file.is_file()]
         assert len(files) > 5
         return [file.name for file in files if text.encode() in file.read_bytes()]
@@ -71,8 +71,8 @@ def sealed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sealed]:
     keys = tmp_path_factory.mktemp("keys")
     for name in ("a.key", "b.key"):
         (keys / name).write_text(OLD)
-    with Served(MEMORY__SEAL_KEYS=seal_keys(keys)) as served:
-        yield Sealed(served, served.deploy(), keys)
+    with WebSystem(MEMORY__SEAL_KEYS=seal_keys(keys)) as web_system:
+        yield Sealed(web_system, web_system.deploy(), keys)
 
 
 def test_no_file_contains_a_value_that_an_interface_sealed(sealed: Sealed) -> None:
@@ -151,10 +151,10 @@ def _write_without_later_access(sealed: Sealed) -> None:
 
 
 def test_an_import_seals_internal_values(sealed: Sealed) -> None:
-    source, target = sealed.served.deploy(), sealed.served.deploy()
+    source, target = sealed.web_system.deploy(), sealed.web_system.deploy()
     command = [*PUT, source, "--agent", "a1", "a1", "moved", "unsealed"]
     assert sealed.run(*command, MEMRELAY_MEMORY__SEAL_KEYS="").code == 0
-    file = str(sealed.served.house.folder / "moved.export")
+    file = str(sealed.web_system.system.folder / "moved.export")
     assert sealed.run("export", source, "--records", "--internal", "-o", file).code == 0
 
     first, again = [sealed.run("import", target, file, "--json").lines[0] for _ in range(2)]
@@ -164,7 +164,7 @@ def test_an_import_seals_internal_values(sealed: Sealed) -> None:
     assert sealed.run(*words).lines[0]["value"] == "unsealed"
     assert "'moved' is sealed" in sealed.run(*words, MEMRELAY_MEMORY__SEAL_KEYS="").err
     for uid in (source, target):
-        sealed.served.house.remove(uid)
+        sealed.web_system.system.remove(uid)
 
 
 def test_without_its_seal_key_an_internal_value_is_503_and_others_are_not(sealed: Sealed) -> None:
@@ -188,4 +188,4 @@ def test_without_its_seal_key_an_internal_value_is_503_and_others_are_not(sealed
 
 def _await_status(sealed: Sealed, status: int) -> None:
     path = f"{REST}/lost?agentId=a1"
-    wait_for(lambda: sealed.served.get(path).status == status, f"the answer is {status}")
+    wait_for(lambda: sealed.web_system.get(path).status == status, f"the answer is {status}")

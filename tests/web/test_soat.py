@@ -6,8 +6,8 @@ import pytest
 
 from tests.support.bundles import Json
 from tests.support.keys import await_closed, make_key
-from tests.support.served import Served
 from tests.support.soat import EMAIL, FACTS, MEMORIES, Soat
+from tests.support.web_system import WebSystem
 
 
 def test_the_four_writes_in_soats_documentation(soat: Soat) -> None:
@@ -99,7 +99,7 @@ def test_the_tags_in_soats_documentation(soat: Soat) -> None:
 
 
 def test_a_list_has_all_items_once_despite_paging(soat: Soat) -> None:
-    uid, made = soat.served.deploy(), 1_003
+    uid, made = soat.web_system.deploy(), 1_003
     with ThreadPoolExecutor(16) as threads:
         paths = [f"/v1/pipelines/{uid}/memories"] * made
         assert {
@@ -359,12 +359,12 @@ def routes(uid: str, memory: str, entry: str) -> list[tuple[str, str, str, Json 
 
 
 def test_every_route_rejects_strangers_weaker_keys_and_other_pipelines() -> None:
-    with Served() as served:
-        uid, other = served.deploy(), served.deploy()
-        soat = Soat(served, uid)
-        memory, theirs = soat.make(), Soat(served, other).make()
+    with WebSystem() as web_system:
+        uid, other = web_system.deploy(), web_system.deploy()
+        soat = Soat(web_system, uid)
+        memory, theirs = soat.make(), Soat(web_system, other).make()
         entry = soat.write(memory, EMAIL).json["id"]
-        root = served.house.root
+        root = web_system.system.root
         keys = {
             scope: make_key(
                 root,
@@ -374,7 +374,7 @@ def test_every_route_rejects_strangers_weaker_keys_and_other_pipelines() -> None
             for scope in ("read", "write", "search", "delete")
         }
         foreign, mine = make_key(root, pipelines=(other,)), make_key(root, pipelines=(uid,))
-        await_closed(served)
+        await_closed(web_system)
         for scope, method, path, body in routes(uid, memory, entry):
             stranger, lesser, alien = [
                 soat(method, path, body, key) for key in (None, keys[scope], foreign)
@@ -408,9 +408,9 @@ def test_every_route_rejects_strangers_weaker_keys_and_other_pipelines() -> None
 
 @pytest.mark.slow
 def test_a_list_that_is_too_long_names_the_paged_route() -> None:
-    with Served(worker=False, BUS__MAX_MESSAGE_BYTES="4096") as served:
-        served.house.start_worker(limits={"message_bytes": 4096})
-        soat = Soat(served, served.deploy())
+    with WebSystem(worker=False, BUS__MAX_MESSAGE_BYTES="4096") as web_system:
+        web_system.system.start_worker(limits={"message_bytes": 4096})
+        soat = Soat(web_system, web_system.deploy())
         memory = soat.make()
         few = soat.make("Few")
         for number in range(90):

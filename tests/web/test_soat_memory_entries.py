@@ -4,8 +4,8 @@ import pytest
 
 from tests.support.bundles import Json
 from tests.support.keys import await_closed, make_key
-from tests.support.served import Served
 from tests.support.soat import EMAIL, MEMORIES, Soat
+from tests.support.web_system import WebSystem
 
 ENTRIES = "/api/v1/memory-entries"
 FIELDS = {
@@ -265,12 +265,12 @@ def routes(memory: str, entry: str) -> list[tuple[str, str, str, Json | bytes]]:
 
 
 def test_every_route_rejects_strangers_weaker_keys_and_other_pipelines() -> None:
-    with Served() as served:
-        uid, other = served.deploy(), served.deploy()
-        soat = Soat(served, uid)
+    with WebSystem() as web_system:
+        uid, other = web_system.deploy(), web_system.deploy()
+        soat = Soat(web_system, uid)
         memory = soat.make()
         entry = write(soat, memory, EMAIL)["id"]
-        root = served.house.root
+        root = web_system.system.root
         lesser = {
             scope: make_key(
                 root,
@@ -281,7 +281,7 @@ def test_every_route_rejects_strangers_weaker_keys_and_other_pipelines() -> None
         }
         alone = {scope: make_key(root, scope, pipelines=(uid,)) for scope in lesser}
         foreign, mine = make_key(root, pipelines=(other,)), make_key(root, pipelines=(uid,))
-        await_closed(served)
+        await_closed(web_system)
 
         for scope, method, path, body in routes(memory, entry):
             answers = [soat(method, path, body, key) for key in (None, lesser[scope], foreign)]

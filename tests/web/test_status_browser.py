@@ -8,9 +8,9 @@ from playwright.sync_api import Browser, expect
 
 from tests.support.browser import chromium
 from tests.support.bundles import make_bundle, make_uid
-from tests.support.console import keep, open_page, overflow
+from tests.support.console import open_page, overflow, save_screenshot
 from tests.support.run_worker import deploy
-from tests.support.served import Served
+from tests.support.web_system import WebSystem
 
 pytestmark = pytest.mark.slow
 
@@ -19,38 +19,40 @@ HOSTILE = "z<script>document.title = 'taken'</script>"
 
 
 @pytest.fixture(scope="module")
-def served() -> Iterator[Served]:
-    with Served(worker=False) as found:
+def web_system() -> Iterator[WebSystem]:
+    with WebSystem(worker=False) as found:
         yield found
 
 
 @pytest.fixture(scope="module")
-def uid(served: Served) -> str:
-    return served.deploy_unserved()
+def uid(web_system: WebSystem) -> str:
+    return web_system.deploy_unserved()
 
 
 @pytest.fixture(scope="module")
-def named(served: Served, uid: str) -> Served:
+def named(web_system: WebSystem, uid: str) -> WebSystem:
     """Return the server with a second pipeline, whose name is hostile and long."""
-    asyncio.run(deploy(served.house.root, make_bundle(make_uid(), name=HOSTILE + "w" * 150)))
-    return served
+    asyncio.run(deploy(web_system.system.root, make_bundle(make_uid(), name=HOSTILE + "w" * 150)))
+    return web_system
 
 
 @pytest.fixture(scope="module")
-def browser(named: Served) -> Iterator[Browser]:
+def browser(named: WebSystem) -> Iterator[Browser]:
     with chromium() as found:
         yield found
 
 
-def test_charts_follow_the_figures(browser: Browser, served: Served, uid: str) -> None:
-    with open_page(browser, served, "/status", viewport={"width": 1280, "height": 800}) as page:
+def test_charts_follow_the_figures(browser: Browser, web_system: WebSystem, uid: str) -> None:
+    with open_page(browser, web_system, "/status", viewport={"width": 1280, "height": 800}) as page:
         waiting = page.get_by_role("img").first
         expect(waiting).to_have_attribute(
             "aria-label", "Waiting: now 0, at most 0 in the last 10 minutes"
         )
 
         for number in range(7):
-            served.post(f"/v1/pipelines/{uid}/swarms/chat/messages", {"text": f"/write {number}"})
+            web_system.post(
+                f"/v1/pipelines/{uid}/swarms/chat/messages", {"text": f"/write {number}"}
+            )
 
         expect(waiting).to_have_attribute(
             "aria-label", "Waiting: now 7, at most 7 in the last 10 minutes", timeout=10_000
@@ -58,12 +60,12 @@ def test_charts_follow_the_figures(browser: Browser, served: Served, uid: str) -
         points = (waiting.locator("polyline").get_attribute("points") or "").split()
         heights = [float(point.split(",")[1]) for point in points]
         assert max(heights) - min(heights) > 50
-        keep(page, "status")
+        save_screenshot(page, "status")
         page.set_viewport_size({"width": 320, "height": 800})
         assert overflow(page) == 0
 
 
-def test_a_long_hostile_name_is_text_and_fits_a_phone(named: Served, browser: Browser) -> None:
+def test_a_long_hostile_name_is_text_and_fits_a_phone(named: WebSystem, browser: Browser) -> None:
     with open_page(browser, named, "/status", viewport={"width": 320, "height": 800}) as page:
         expect(page.locator("article h3").filter(has_text="<script>")).to_be_visible()
         assert overflow(page) == 0
@@ -72,25 +74,27 @@ def test_a_long_hostile_name_is_text_and_fits_a_phone(named: Served, browser: Br
         assert overflow(page) == 0
 
 
-def test_a_lost_bus_is_reported_and_leaves_the_content(browser: Browser, served: Served) -> None:
-    with open_page(browser, served, "/status") as page:
+def test_a_lost_bus_is_reported_and_leaves_the_content(
+    browser: Browser, web_system: WebSystem
+) -> None:
+    with open_page(browser, web_system, "/status") as page:
         expect(page.locator("article").first).to_be_visible()
 
-        served.house.server.stop(grace_s=5)
+        web_system.system.server.stop(grace_s=5)
 
         expect(page.locator("#refresh-fault")).to_have_text(NO_BUS)
         expect(page.locator("#status tbody tr").first).to_be_visible()
         expect(page.locator("article").first).to_be_visible()
-        served.house.server.start()
+        web_system.system.server.start()
         expect(page.locator("#refresh-fault")).to_be_hidden()
 
 
-def test_the_charts_keep_ten_minutes(browser: Browser, served: Served) -> None:
+def test_the_charts_keep_ten_minutes(browser: Browser, web_system: WebSystem) -> None:
     context = browser.new_context()
     page = context.new_page()
     try:
         page.clock.install()
-        page.goto(served.url + "/status")
+        page.goto(web_system.url + "/status")
         page.clock.run_for(1_200_000)
 
         lines = page.get_by_role("img").first.locator("polyline").all()

@@ -7,16 +7,16 @@ import pytest
 from memrelay.web.console.pages.status import prefers_html
 from tests.support.http import ask
 from tests.support.keys import make_key
-from tests.support.served import Served
 from tests.support.waiting import wait_for
+from tests.support.web_system import WebSystem
 
 BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,image/webp,*/*;q=0.8"
 
 
 @pytest.fixture(scope="module")
-def served() -> Iterator[Served]:
+def web_system() -> Iterator[WebSystem]:
     """Yield a server with a pipeline that no worker serves."""
-    with Served(worker=False) as found:
+    with WebSystem(worker=False) as found:
         found.deploy_unserved()
         yield found
 
@@ -43,8 +43,8 @@ def test_only_a_preference_for_html_selects_the_page(accept: str, is_html: bool)
 
 
 @pytest.mark.parametrize("accept", [None, "*/*", "application/json", "application/json, text/html"])
-def test_programs_get_json(served: Served, accept: str | None) -> None:
-    answer = ask(served.url, "GET", "/status", b"", {"Accept": accept} if accept else {})
+def test_programs_get_json(web_system: WebSystem, accept: str | None) -> None:
+    answer = ask(web_system.url, "GET", "/status", b"", {"Accept": accept} if accept else {})
 
     assert (answer.status, answer.headers["content-type"]) == (200, "application/json")
     assert answer.json.keys() == {
@@ -58,9 +58,9 @@ def test_programs_get_json(served: Served, accept: str | None) -> None:
     assert "accept" in answer.headers["vary"].lower()
 
 
-def test_a_browser_gets_the_page_with_a_link_to_the_json(served: Served) -> None:
-    page = ask(served.url, "GET", "/status", b"", {"Accept": BROWSER})
-    as_json = ask(served.url, "GET", "/status?format=json", b"", {"Accept": BROWSER})
+def test_a_browser_gets_the_page_with_a_link_to_the_json(web_system: WebSystem) -> None:
+    page = ask(web_system.url, "GET", "/status", b"", {"Accept": BROWSER})
+    as_json = ask(web_system.url, "GET", "/status?format=json", b"", {"Accept": BROWSER})
     text = page.body.decode()
 
     assert page.headers["content-type"].startswith("text/html")
@@ -70,15 +70,15 @@ def test_a_browser_gets_the_page_with_a_link_to_the_json(served: Served) -> None
 
 
 def test_a_caller_without_a_key_gets_the_answer_that_suits_it() -> None:
-    with Served(worker=False) as served:
-        mine, other = served.deploy_unserved(), served.deploy_unserved()
-        key = make_key(served.house.root, "read", pipelines=(mine,))
-        wait_for(lambda: served.get("/status").status == 401, "a key is required")
-        to_browser = ask(served.url, "GET", "/status", b"", {"Accept": BROWSER})
-        page = ask(served.url, "GET", "/status", b"", key.headers | {"Accept": BROWSER})
-        part = ask(served.url, "GET", "/status/parts", b"", key.headers)
+    with WebSystem(worker=False) as web_system:
+        mine, other = web_system.deploy_unserved(), web_system.deploy_unserved()
+        key = make_key(web_system.system.root, "read", pipelines=(mine,))
+        wait_for(lambda: web_system.get("/status").status == 401, "a key is required")
+        to_browser = ask(web_system.url, "GET", "/status", b"", {"Accept": BROWSER})
+        page = ask(web_system.url, "GET", "/status", b"", key.headers | {"Accept": BROWSER})
+        part = ask(web_system.url, "GET", "/status/parts", b"", key.headers)
 
-        assert served.get("/status").problem[0] == 401
+        assert web_system.get("/status").problem[0] == 401
         assert (to_browser.status, to_browser.headers["location"]) == (303, "/login?next=/status")
         for answer in (page, part):
             assert mine in answer.body.decode() and other not in answer.body.decode()

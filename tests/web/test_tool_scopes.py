@@ -8,7 +8,7 @@ import pytest
 from tests.support.http import Answer, ask
 from tests.support.keys import await_closed, make_key
 from tests.support.robutler import TOOL, Agent
-from tests.support.served import Served
+from tests.support.web_system import WebSystem
 
 SCOPES = ("search", "read", "write", "delete")
 
@@ -16,23 +16,23 @@ SCOPES = ("search", "read", "write", "delete")
 class Keys(NamedTuple):
     """A server with one pipeline, and the headers of a key per scope and with all scopes."""
 
-    served: Served
+    web_system: WebSystem
     uid: str
     headers: dict[str, dict[str, str]]
 
     def call(self, held: str, path: str, arguments: dict[str, Any]) -> Answer:
         """Send a tool call with one of the keys."""
-        return ask(self.served.url, "POST", f"{TOOL}?{path}", arguments, self.headers[held])
+        return ask(self.web_system.url, "POST", f"{TOOL}?{path}", arguments, self.headers[held])
 
 
 @pytest.fixture(scope="module")
 def keys() -> Iterator[Keys]:
-    with Served() as served:
-        uid, root = served.deploy(), served.house.root
+    with WebSystem() as web_system:
+        uid, root = web_system.deploy(), web_system.system.root
         held = {scope: make_key(root, scope).headers for scope in SCOPES}
         held["all"] = make_key(root).headers
-        await_closed(served)
-        yield Keys(served, uid, held)
+        await_closed(web_system)
+        yield Keys(web_system, uid, held)
 
 
 COMMANDS: list[tuple[str, str, dict[str, Any]]] = [
@@ -75,7 +75,7 @@ def test_the_tool_of_v1_needs_the_same_scopes(keys: Keys) -> None:
     delete = {"agent": "a1", "arguments": {"command": "delete", "key": "k"}}
 
     def statuses(path: str, body: dict[str, Any]) -> list[int]:
-        url, headers = keys.served.url, keys.headers
+        url, headers = keys.web_system.url, keys.headers
         return [ask(url, "POST", base + path, body, headers[one]).status for one in SCOPES]
 
     assert statuses("/read", read) == [403, 200, 403, 403]
@@ -83,7 +83,7 @@ def test_the_tool_of_v1_needs_the_same_scopes(keys: Keys) -> None:
 
 
 def test_an_edit_without_read_shows_no_stored_text(keys: Keys) -> None:
-    Agent(keys.served.url, "a2", keys.headers["all"]).put("k", "green tea at five")
+    Agent(keys.web_system.url, "a2", keys.headers["all"]).put("k", "green tea at five")
     edit = {"command": "edit", "path": "/memories/k", "old_str": "tea", "new_str": "milk"}
     replace = {"command": "str_replace", "path": "/memories/k", "old_str": "five", "new_str": "6"}
 

@@ -35,7 +35,7 @@ def read_parents(messages: list[Published], *agents: Json) -> list[tuple[str, st
 
 
 def test_several_answers_to_one_message_have_the_same_parent() -> None:
-    agents = [make_agent(name, "regex_match", {"pattern": "(.*)"}, hears="User") for name in "ab"]
+    agents = [make_agent(name, "regex_match", {"pattern": "(.*)"}, senders="User") for name in "ab"]
 
     parents = read_parents(
         [make_published(".2", "b"), make_published(".0", "User"), make_published(".1", "a")],
@@ -47,8 +47,8 @@ def test_several_answers_to_one_message_have_the_same_parent() -> None:
 
 def test_an_agent_that_answers_twice_has_two_parents() -> None:
     agents = [
-        make_agent("a", "regex_match", {"pattern": "(.*)"}, hears="User"),
-        make_agent("b", "regex_match", {"pattern": "(.*)"}, hears=["User", "a"]),
+        make_agent("a", "regex_match", {"pattern": "(.*)"}, senders="User"),
+        make_agent("b", "regex_match", {"pattern": "(.*)"}, senders=["User", "a"]),
     ]
 
     parents = read_parents(

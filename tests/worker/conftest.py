@@ -1,20 +1,20 @@
-"""A house that all tests share which neither stop nor change it. Each deploys new pipelines."""
+"""A system that all tests share, and none stops or changes. Each deploys new pipelines."""
 
 from collections.abc import Iterator
 
 import pytest
 
-from tests.support.house import House
-from tests.support.shared import Shared, running_house
+from tests.support.shared import Shared, running_system
+from tests.support.system import TestSystem
 
 
 @pytest.fixture(scope="session")
-def shared_house() -> Iterator[Shared[House]]:
-    with Shared(running_house, lambda house: house) as shared:
+def shared_system() -> Iterator[Shared[TestSystem]]:
+    with Shared(running_system, lambda system: system) as shared:
         yield shared
 
 
 @pytest.fixture(scope="module")
-def house(shared_house: Shared[House]) -> House:
+def system(shared_system: Shared[TestSystem]) -> TestSystem:
     """A server, a memory root, and a worker that runs for all tests."""
-    return shared_house.get()
+    return shared_system.get()

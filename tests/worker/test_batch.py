@@ -159,7 +159,9 @@ def make_two_stores() -> Plan:
     """Return a plan in which `/a` and `/b` write to two stores."""
     relays = [make_relay(name, f"^/{name} (.*)") for name in "ab"]
     keepers = [
-        make_memory("write", hears=f"dispatch_{name}", memory_id=f"instances/p/{name}", alias=name)
+        make_memory(
+            "write", senders=f"dispatch_{name}", memory_id=f"instances/p/{name}", alias=name
+        )
         for name in "ab"
     ]
     return Plan(check(make_bundle("p", *relays, *keepers)).accepted())

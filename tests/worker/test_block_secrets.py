@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from tests.support.bundles import STORE, Json, make_agent, make_bundle
-from tests.support.house import House
+from tests.support.system import TestSystem
 from tests.support.waiting import wait_for
 
 FIRST, SECOND = "sk-first-7f3a", "sk-second-91cc"
@@ -53,80 +53,82 @@ def files_with(folder: Path, *values: str) -> list[Path]:
 
 
 def test_a_secret_reaches_the_service_and_nothing_else(service: Service) -> None:
-    with House() as house:
-        key = house.root / "secrets" / "key"
+    with TestSystem() as system:
+        key = system.root / "secrets" / "key"
         key.parent.mkdir(parents=True)
         key.write_text(FIRST)
         args = {"url": f"http://127.0.0.1:{service.server_port}/"}
-        sender = make_agent("sender", "test_sends_secret", args, hears="User")
+        sender = make_agent("sender", "test_sends_secret", args, senders="User")
         bundles = [make_bundle("sending", sender), make_bundle("later", *make_deferred_calls(args))]
-        worker = house.start_worker(bundles=bundles, secrets=["file:key", "env:NO_SUCH_KEY"])
+        worker = system.start_worker(bundles=bundles, secrets=["file:key", "env:NO_SUCH_KEY"])
 
-        assert house.client.ask("sending", "file:key")[-1].text == "204"
-        wrong = house.client.enter("sending", "file:other")
-        assert "file:other is not a secret for blocks" in error(house, wrong)
-        missing = house.client.enter("sending", "env:NO_SUCH_KEY")
-        assert "env:NO_SUCH_KEY is not set" in error(house, missing)
-        assert_deferred_calls_get_it(house)
+        assert system.client.ask("sending", "file:key")[-1].text == "204"
+        wrong = system.client.enter("sending", "file:other")
+        assert "file:other is not a secret for blocks" in error(system, wrong)
+        missing = system.client.enter("sending", "env:NO_SUCH_KEY")
+        assert "env:NO_SUCH_KEY is not set" in error(system, missing)
+        assert_deferred_calls_get_it(system)
         key.write_text(SECOND)
-        await_second(house, service)
+        await_second(system, service)
 
         assert worker.stop() == 0
         assert service.keys[:3] == [FIRST] * 3
-        assert files_with(house.folder, FIRST, SECOND) == [key]
+        assert files_with(system.folder, FIRST, SECOND) == [key]
 
 
 @pytest.mark.parametrize("key", [FIRST, f"{FIRST}\nX-Other: 1"])
 def test_a_secret_in_an_exception_is_redacted(key: str) -> None:
     args = {"url": "nowhere", "key": "file:key"}
-    sender = make_agent("sender", "test_sends_secret", args, hears="User")
+    sender = make_agent("sender", "test_sends_secret", args, senders="User")
     bundles = [make_bundle("sending", sender), make_bundle("later", *make_deferred_calls(args))]
-    with House() as house:
-        file = house.root / "secrets" / "key"
+    with TestSystem() as system:
+        file = system.root / "secrets" / "key"
         file.parent.mkdir(parents=True)
         file.write_text(key)
-        worker = house.start_worker(bundles=bundles, secrets=["file:key"])
+        worker = system.start_worker(bundles=bundles, secrets=["file:key"])
 
-        letter = error(house, house.client.enter("sending", "hello"))
-        house.client.enter("later", "hello")
-        house.client.enter("later", "hello", sender="Other")
-        wait_for(lambda: len(house.client.log("later")) == 5, "both deferred calls have failed", 10)
+        letter = error(system, system.client.enter("sending", "hello"))
+        system.client.enter("later", "hello")
+        system.client.enter("later", "hello", sender="Other")
+        wait_for(
+            lambda: len(system.client.log("later")) == 5, "both deferred calls have failed", 10
+        )
 
         assert worker.stop() == 0
-        texts = [letter, *[said.text for said in house.client.log("later")]]
+        texts = [letter, *[said.text for said in system.client.log("later")]]
         expected = "[secret]" if key == FIRST else "file:key has control characters"
         assert sum(expected in text for text in texts) >= 3
-        assert files_with(house.folder, FIRST) == [file]
+        assert files_with(system.folder, FIRST) == [file]
 
 
 def make_deferred_calls(args: Json) -> list[Json]:
     """Return an async block, whose answer another agent shows, and a block with an executor."""
     keyed = args | {"key": "file:key"}
     return [
-        make_agent("async", "test_sends_secret_in_deferred_call", keyed, hears="User"),
-        make_agent("teller", "test_tells_part", {"memory_id": STORE}, hears="async"),
-        make_agent("asking", "test_asks_with_secret", keyed, hears="Other"),
+        make_agent("async", "test_sends_secret_in_deferred_call", keyed, senders="User"),
+        make_agent("teller", "test_tells_part", {"memory_id": STORE}, senders="async"),
+        make_agent("asking", "test_asks_with_secret", keyed, senders="Other"),
     ]
 
 
-def assert_deferred_calls_get_it(house: House) -> None:
+def assert_deferred_calls_get_it(system: TestSystem) -> None:
     """Check that both kinds of deferred calls read the secret, and that a forwarded user counts."""
-    house.client.enter("later", "hello")
-    house.client.enter("later", "hello", sender="Other")
-    wait_for(lambda: len(house.client.log("later")) == 5, "both deferred calls have answered", 10)
-    texts = {said.sender: said.text for said in house.client.log("later")}
+    system.client.enter("later", "hello")
+    system.client.enter("later", "hello", sender="Other")
+    wait_for(lambda: len(system.client.log("later")) == 5, "both deferred calls have answered", 10)
+    texts = {said.sender: said.text for said in system.client.log("later")}
     part = orjson.loads(texts["teller"])
     assert (texts["asking"], part["status"], part["user_id"]) == ("204", "204", "u1")
 
 
-def error(house: House, ident: str) -> str:
-    return house.await_dead_letter("sending", ident).error
+def error(system: TestSystem, ident: str) -> str:
+    return system.await_dead_letter("sending", ident).error
 
 
-def await_second(house: House, service: Service) -> None:
+def await_second(system: TestSystem, service: Service) -> None:
     """Ask until the changed file takes effect, which is within a second."""
     for _ in range(1000):
-        house.client.ask("sending", "file:key")
+        system.client.ask("sending", "file:key")
         if service.keys[-1] == SECOND:
             return
     raise AssertionError("the changed file has no effect")

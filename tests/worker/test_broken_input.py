@@ -6,8 +6,8 @@ import pytest
 
 from tests.support.bundles import Json, make_agent, make_bundle, make_memory, make_relay, make_uid
 from tests.support.client import input_of, make_envelope, swarm_of
-from tests.support.house import House
 from tests.support.probe import Probe
+from tests.support.system import TestSystem
 from tests.support.waiting import LATE_S, wait_for
 
 MOST_S = (
@@ -16,17 +16,17 @@ MOST_S = (
 MB = 1 << 20
 
 
-def deploy(house: House, *agents: Json) -> str:
+def deploy(system: TestSystem, *agents: Json) -> str:
     """Deploy a new pipeline, by default with the five commands, and return its uid."""
     uid = make_uid()
-    house.deploy(make_bundle(uid, *agents))
+    system.deploy(make_bundle(uid, *agents))
     return uid
 
 
-def assert_well(house: House, uid: str) -> None:
+def assert_well(system: TestSystem, uid: str) -> None:
     """Check that the pipeline still works and its input is empty."""
-    assert "guid" in house.client.answer(uid, "/write all is well")
-    assert house.client.unacknowledged(uid) == 0
+    assert "guid" in system.client.answer(uid, "/write all is well")
+    assert system.client.unacknowledged(uid) == 0
 
 
 BROKEN = {
@@ -44,16 +44,16 @@ BROKEN = {
 
 @pytest.mark.parametrize(("data", "named"), BROKEN.values(), ids=BROKEN)
 def test_a_malformed_envelope_becomes_an_unchanged_dead_letter(
-    house: House, data: bytes, named: str
+    system: TestSystem, data: bytes, named: str
 ) -> None:
-    uid = deploy(house)
+    uid = deploy(system)
 
-    ident = house.client.enter_raw(uid, data)
+    ident = system.client.enter_raw(uid, data)
 
-    letter = house.await_dead_letter(uid, ident)
+    letter = system.await_dead_letter(uid, ident)
     assert (letter.data, letter.swarm) == (data, "chat")
     assert named in letter.error
-    assert_well(house, uid)
+    assert_well(system, uid)
 
 
 @pytest.mark.parametrize(
@@ -61,14 +61,16 @@ def test_a_malformed_envelope_becomes_an_unchanged_dead_letter(
     [BROKEN["no JSON"][0], BROKEN["no args"][0], b"\xff\xfe"],
     ids=["no JSON", "no args", "bytes"],
 )
-def test_a_malformed_published_message_becomes_a_dead_letter(house: House, data: bytes) -> None:
-    uid = deploy(house)
+def test_a_malformed_published_message_becomes_a_dead_letter(
+    system: TestSystem, data: bytes
+) -> None:
+    uid = deploy(system)
 
-    house.client.publish(uid, data)
+    system.client.publish(uid, data)
 
-    (letter,) = wait_for(lambda: house.dead_letters(uid), "the dead letter is there")
+    (letter,) = wait_for(lambda: system.dead_letters(uid), "the dead letter is there")
     assert (letter.data, letter.swarm) == (data, "chat")
-    assert_well(house, uid)
+    assert_well(system, uid)
 
 
 TEA = make_envelope("tea")
@@ -88,41 +90,41 @@ TEA = make_envelope("tea")
     ids=lambda value: str(value)[:40],
 )
 def test_an_entry_without_required_fields_becomes_a_dead_letter(
-    house: House, fields: Json, named: str
+    system: TestSystem, fields: Json, named: str
 ) -> None:
-    uid = deploy(house)
+    uid = deploy(system)
 
-    ident = house.client.redis.xadd(input_of(uid), fields).decode()
+    ident = system.client.redis.xadd(input_of(uid), fields).decode()
 
-    assert named in house.await_dead_letter(uid, ident).error
-    assert_well(house, uid)
+    assert named in system.await_dead_letter(uid, ident).error
+    assert_well(system, uid)
 
 
 @pytest.mark.parametrize(
     "swarm", ["chat\nchat", "a\tb", "\x00", "a{b}c", "x" * 129, "é" * 65 + "\x7f"], ids=ascii
 )
-def test_an_invalid_swarm_name_becomes_a_dead_letter(house: House, swarm: str) -> None:
-    uid = deploy(house)
+def test_an_invalid_swarm_name_becomes_a_dead_letter(system: TestSystem, swarm: str) -> None:
+    uid = deploy(system)
 
-    ident = house.client.enter(uid, "tea", swarm=swarm, id="order-1")
+    ident = system.client.enter(uid, "tea", swarm=swarm, id="order-1")
 
-    assert "swarm" in house.await_dead_letter(uid, ident).error
-    assert not house.client.redis.exists(swarm_of(uid, swarm))
-    assert_well(house, uid)
+    assert "swarm" in system.await_dead_letter(uid, ident).error
+    assert not system.client.redis.exists(swarm_of(uid, swarm))
+    assert_well(system, uid)
 
 
-def test_malformed_messages_leave_the_rest_of_a_batch_unharmed(house: House) -> None:
-    uid = deploy(house)
-    with house.client.redis.pipeline(transaction=True) as pipe:
+def test_malformed_messages_leave_the_rest_of_a_batch_unharmed(system: TestSystem) -> None:
+    uid = deploy(system)
+    with system.client.redis.pipeline(transaction=True) as pipe:
         for number in range(200):
             data = make_envelope(f"/write {number}") if number % 7 else b"broken"
             pipe.xadd(input_of(uid), {"swarm": "chat", "data": data})
         pipe.execute()
 
-    house.client.await_quiet(uid)
+    system.client.await_quiet(uid)
 
-    assert house.contents(uid) == [str(number) for number in range(200) if number % 7]
-    assert len(house.dead_letters(uid)) == len(range(0, 200, 7))
+    assert system.contents(uid) == [str(number) for number in range(200) if number % 7]
+    assert len(system.dead_letters(uid)) == len(range(0, 200, 7))
 
 
 HOSTILE = [
@@ -150,113 +152,115 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("words", HOSTILE, ids=lambda words: ascii(words)[:30])
-def test_search_words_are_neither_operators_nor_errors(house: House, words: str) -> None:
-    uid = deploy(house)
-    house.client.ask(uid, f"/write {words}")
-    house.client.ask(uid, "/write tea is green")
+def test_search_words_are_neither_operators_nor_errors(system: TestSystem, words: str) -> None:
+    uid = deploy(system)
+    system.client.ask(uid, f"/write {words}")
+    system.client.ask(uid, "/write tea is green")
 
-    found = house.client.answer(uid, f"/search {words}")
+    found = system.client.answer(uid, f"/search {words}")
 
     assert isinstance(found, list)
     assert all(record["content"] in (words, "tea is green") for record in found)
-    assert words in house.contents(uid)
+    assert words in system.contents(uid)
 
 
 @pytest.mark.parametrize("wrong", ["nobody", "a\x00b", "' OR 1=1 --", "%", "x" * 100_000])
-def test_an_unknown_guid_deletes_nothing(house: House, wrong: str) -> None:
-    uid = deploy(house, make_memory("write", hears="User"), make_memory("delete", hears="Admin"))
-    house.client.ask(uid, "tea")
+def test_an_unknown_guid_deletes_nothing(system: TestSystem, wrong: str) -> None:
+    uid = deploy(
+        system, make_memory("write", senders="User"), make_memory("delete", senders="Admin")
+    )
+    system.client.ask(uid, "tea")
 
-    deleted = house.client.answer(uid, wrong, sender="Admin")
+    deleted = system.client.answer(uid, wrong, sender="Admin")
 
     assert deleted == {"deleted": 0}
-    assert house.contents(uid) == ["tea"]
+    assert system.contents(uid) == ["tea"]
 
 
 @pytest.mark.parametrize("name", ["swarm", "id", "reply", "agent", "hop"])
-def test_an_oversized_field_becomes_a_short_dead_letter(house: House, name: str) -> None:
-    uid = deploy(house)
+def test_an_oversized_field_becomes_a_short_dead_letter(system: TestSystem, name: str) -> None:
+    uid = deploy(system)
 
-    ident = house.client.enter_raw(
+    ident = system.client.enter_raw(
         uid, make_envelope("/write tea"), **({"id": "1", name: "x" * MB})
     )
 
-    letter = house.await_dead_letter(uid, ident)
+    letter = system.await_dead_letter(uid, ident)
     assert f"the field b'{name}' has {MB} bytes; at most 1024 are allowed" in letter.error
     assert sum(len(held) for held in (letter.swarm, letter.data, letter.error)) < 100_000
-    assert_well(house, uid)
+    assert_well(system, uid)
 
 
-def test_a_message_of_20_mb_is_refused_and_delays_no_pipeline(house: House) -> None:
-    uid, probe = deploy(house), Probe(house)
+def test_a_message_of_20_mb_is_refused_and_delays_no_pipeline(system: TestSystem) -> None:
+    uid, probe = deploy(system), Probe(system)
     data = make_envelope("/write " + "x" * 20 * MB)
 
     with ThreadPoolExecutor(1) as pool:
-        sending = pool.submit(house.client.enter_raw, uid, data)
+        sending = pool.submit(system.client.enter_raw, uid, data)
         slowest_s = probe.slowest_s(
-            lambda: sending.done() and not house.client.redis.xlen(input_of(uid))
+            lambda: sending.done() and not system.client.redis.xlen(input_of(uid))
         )
 
     print(f"a message of 20 MB: another pipeline waited {slowest_s * 1000:.0f} ms at most")
-    letter = house.await_dead_letter(uid, sending.result())
+    letter = system.await_dead_letter(uid, sending.result())
     assert "bus.max_message_bytes" in letter.error and letter.error.endswith(
         "only its beginning is kept"
     )
     assert letter.data == data[:65_536]
     assert slowest_s < MOST_S
-    assert_well(house, uid)
+    assert_well(system, uid)
 
 
 def test_a_published_message_of_20_mb_is_refused_and_delays_no_pipeline(
-    house: House,
+    system: TestSystem,
 ) -> None:
-    uid, probe = deploy(house), Probe(house)
+    uid, probe = deploy(system), Probe(system)
     data = make_envelope("/write " + "x" * 20 * MB)
 
     with ThreadPoolExecutor(1) as pool:
-        sending = pool.submit(house.client.publish, uid, data)
-        slowest_s = probe.slowest_s(lambda: sending.done() and house.dead_letters(uid))
+        sending = pool.submit(system.client.publish, uid, data)
+        slowest_s = probe.slowest_s(lambda: sending.done() and system.dead_letters(uid))
 
     print(
         f"a published message of 20 MB: another pipeline waited {slowest_s * 1000:.0f} ms at most"
     )
-    (letter,) = house.dead_letters(uid)
+    (letter,) = system.dead_letters(uid)
     assert "bus.max_message_bytes" in letter.error
     assert slowest_s < MOST_S
-    assert_well(house, uid)
+    assert_well(system, uid)
 
 
-def test_a_result_larger_than_a_message_is_a_clear_error(house: House) -> None:
-    uid = deploy(house)
+def test_a_result_larger_than_a_message_is_a_clear_error(system: TestSystem) -> None:
+    uid = deploy(system)
     for letter in "abc":
-        house.client.ask(uid, "/write " + letter * 400_000)
+        system.client.ask(uid, "/write " + letter * 400_000)
 
-    read = house.client.answer(uid, "/read")
+    read = system.client.answer(uid, "/read")
 
     assert "limit" in read["error"]
-    assert_well(house, uid)
+    assert_well(system, uid)
 
 
-def test_a_catastrophic_pattern_delays_no_pipeline(house: House) -> None:
+def test_a_catastrophic_pattern_delays_no_pipeline(system: TestSystem) -> None:
     uid, probe = (
-        deploy(house, make_relay("a", "(a+)+$"), make_relay("b", "^(a|aa)+$", to="out")),
-        Probe(house),
+        deploy(system, make_relay("a", "(a+)+$"), make_relay("b", "^(a|aa)+$", to="out")),
+        Probe(system),
     )
 
-    ident = house.client.enter(uid, "a" * 100_000 + "!")
-    slowest_s = probe.slowest_s(lambda: not house.client.redis.xrange(input_of(uid), ident, ident))
+    ident = system.client.enter(uid, "a" * 100_000 + "!")
+    slowest_s = probe.slowest_s(lambda: not system.client.redis.xrange(input_of(uid), ident, ident))
 
     print(
         f"(a+)+$ on 100,000 characters: another pipeline waited {slowest_s * 1000:.0f} ms at most"
     )
-    assert [said.sender for said in house.client.log(uid)] == ["User"]
+    assert [said.sender for said in system.client.log(uid)] == ["User"]
     assert slowest_s < MOST_S
 
 
 LOOPS = {
     "one that answers itself": ([make_agent("plus", "add_1")], "worker.max_hops"),
     "two that answer each other": (
-        [make_agent("a", "add_1", hears=["User", "b"]), make_agent("b", "add_1", hears="a")],
+        [make_agent("a", "add_1", senders=["User", "b"]), make_agent("b", "add_1", senders="a")],
         "worker.max_hops",
     ),
     "two that multiply what they hear": (
@@ -268,30 +272,30 @@ LOOPS = {
 
 @pytest.mark.parametrize(("agents", "bound"), LOOPS.values(), ids=LOOPS)
 def test_endless_agents_are_stopped_and_delay_no_pipeline(
-    house: House, agents: list[Json], bound: str
+    system: TestSystem, agents: list[Json], bound: str
 ) -> None:
-    uid, probe = deploy(house, *agents), Probe(house)
+    uid, probe = deploy(system, *agents), Probe(system)
 
-    ident = house.client.enter(uid, "1")
-    slowest_s = probe.slowest_s(lambda: not house.client.redis.xrange(input_of(uid), ident, ident))
+    ident = system.client.enter(uid, "1")
+    slowest_s = probe.slowest_s(lambda: not system.client.redis.xrange(input_of(uid), ident, ident))
 
     print(
         f"{len(agents)} endless agents: another pipeline waited {slowest_s * 1000:.0f} ms at most"
     )
-    letter = house.await_dead_letter(uid, ident)
+    letter = system.await_dead_letter(uid, ident)
     assert bound in letter.error
-    assert not house.client.log(uid)
+    assert not system.client.log(uid)
     assert slowest_s < MOST_S
 
 
-def test_a_hundred_multiplying_messages_delay_no_pipeline(house: House) -> None:
-    uid, probe = deploy(house, make_agent("a", "add_1"), make_agent("b", "add_1")), Probe(house)
+def test_a_hundred_multiplying_messages_delay_no_pipeline(system: TestSystem) -> None:
+    uid, probe = deploy(system, make_agent("a", "add_1"), make_agent("b", "add_1")), Probe(system)
 
-    house.client.enter_together(uid, ["1"] * 100)
-    slowest_s = probe.slowest_s(lambda: not house.client.redis.xlen(input_of(uid)))
+    system.client.enter_together(uid, ["1"] * 100)
+    slowest_s = probe.slowest_s(lambda: not system.client.redis.xlen(input_of(uid)))
 
     print(f"100 messages that multiply: another pipeline waited {slowest_s * 1000:.0f} ms at most")
-    assert len(house.dead_letters(uid)) == 100
+    assert len(system.dead_letters(uid)) == 100
     assert slowest_s < MOST_S
 
 
@@ -299,34 +303,34 @@ def test_a_hundred_multiplying_messages_delay_no_pipeline(house: House) -> None:
 def test_a_long_message_repeated_by_many_agents_keeps_the_connection() -> None:
     uid, other = make_uid(), make_uid()
     echoes = [
-        make_agent(f"echo{number}", "regex_filter", {"pattern": "."}, hears="User")
+        make_agent(f"echo{number}", "regex_filter", {"pattern": "."}, senders="User")
         for number in range(12)
     ]
-    with House() as house:
-        worker = house.start_worker(
+    with TestSystem() as system:
+        worker = system.start_worker(
             bundles=[make_bundle(uid, *echoes), make_bundle(other)],
             limits={"cascade_bytes": 4 * MB},
         )
-        house.client.redis.config_set("client-query-buffer-limit", 12 * MB)  # 1 GB by default
+        system.client.redis.config_set("client-query-buffer-limit", 12 * MB)  # 1 GB by default
 
-        ident = house.client.enter(uid, "x" * (MB - 1000))
-        letter = house.await_dead_letter(uid, ident)
+        ident = system.client.enter(uid, "x" * (MB - 1000))
+        letter = system.await_dead_letter(uid, ident)
 
         assert "bytes in all" in letter.error
-        assert len(house.client.ask(uid, "a short one")) == 13
-        assert_well(house, other)
-        assert "bus_lost" not in worker.said
+        assert len(system.client.ask(uid, "a short one")) == 13
+        assert_well(system, other)
+        assert "bus_lost" not in worker.output
 
 
-def test_hops_of_an_external_message_count(house: House) -> None:
-    uid = deploy(house)
+def test_hops_of_an_external_message_count(system: TestSystem) -> None:
+    uid = deploy(system)
 
-    kept = house.client.enter(uid, "/write tea", hop="30")
-    ident = house.client.enter(uid, "/write tea", hop="31")
+    kept = system.client.enter(uid, "/write tea", hop="30")
+    ident = system.client.enter(uid, "/write tea", hop="31")
 
-    assert "worker.max_hops" in house.await_dead_letter(uid, ident).error
-    assert [said.text for said in house.client.log(uid) if said.input == kept][:2] == [
+    assert "worker.max_hops" in system.await_dead_letter(uid, ident).error
+    assert [said.text for said in system.client.log(uid) if said.input == kept][:2] == [
         "/write tea",
         "tea",
     ]
-    assert house.contents(uid) == ["tea"]
+    assert system.contents(uid) == ["tea"]

@@ -8,31 +8,31 @@ import pytest
 from tests.support.bundles import make_agent, make_bundle, make_uid
 from tests.support.calls import call, call_all, make_call, refused
 from tests.support.embedding_server import KEY, embedding_server
-from tests.support.house import House
+from tests.support.system import TestSystem
 from tests.support.waiting import wait_for
 
 AGENT = {"agent": "a1"}
 
 
 @pytest.fixture(scope="module")
-def home() -> Iterator[House]:
-    """A house with a worker."""
-    with House() as house:
-        house.start_worker()
-        yield house
+def home() -> Iterator[TestSystem]:
+    """A system with a worker."""
+    with TestSystem() as system:
+        system.start_worker()
+        yield system
 
 
-def deploy(house: House) -> str:
+def deploy(system: TestSystem) -> str:
     uid = make_uid()
-    house.deploy(make_bundle(uid))
+    system.deploy(make_bundle(uid))
     return uid
 
 
-def put(house: House, uid: str, key: str = "k", value: str = "green tea", **how: str) -> None:
-    call(house, uid, "items.put", AGENT | {"store": "a1", "key": key, "value": value}, **how)
+def put(system: TestSystem, uid: str, key: str = "k", value: str = "green tea", **how: str) -> None:
+    call(system, uid, "items.put", AGENT | {"store": "a1", "key": key, "value": value}, **how)
 
 
-def test_the_file_of_a_home_exists_from_its_first_use_on(home: House) -> None:
+def test_the_file_of_a_home_exists_from_its_first_use_on(home: TestSystem) -> None:
     uid = deploy(home)
     home.client.answer(uid, "/write tea")
     call(home, uid, "records.create", {"content": "tea"}, producer_id="k")
@@ -44,7 +44,7 @@ def test_the_file_of_a_home_exists_from_its_first_use_on(home: House) -> None:
     assert sorted(file.name for file in folder.glob("*.db")) == ["memories.db", "stores.db"]
 
 
-def test_an_item_is_absent_from_records_and_chat(home: House) -> None:
+def test_an_item_is_absent_from_records_and_chat(home: TestSystem) -> None:
     uid = deploy(home)
     put(home, uid)
 
@@ -67,7 +67,7 @@ def test_an_item_is_absent_from_records_and_chat(home: House) -> None:
     ],
 )
 def test_operations_on_records_refuse_the_home_of_items(
-    home: House, name: str, given: dict[str, str]
+    home: TestSystem, name: str, given: dict[str, str]
 ) -> None:
     uid = make_uid()
     home.deploy(make_bundle(uid))
@@ -78,7 +78,7 @@ def test_operations_on_records_refuse_the_home_of_items(
     assert code == "refused" and "holds the items of agents" in detail
 
 
-def test_an_admin_erases_items(home: House) -> None:
+def test_an_admin_erases_items(home: TestSystem) -> None:
     uid = deploy(home)
     put(home, uid, value="a secret recipe")
     store = f"instances/{uid}/stores"
@@ -91,7 +91,7 @@ def test_an_admin_erases_items(home: House) -> None:
     )
 
 
-def test_an_operation_of_a_home_refuses_another_store(home: House) -> None:
+def test_an_operation_of_a_home_refuses_another_store(home: TestSystem) -> None:
     uid = deploy(home)
     for store in (f"instances/{uid}/memories", f"instances/{uid}/recipes"):
         code, detail = refused(home, uid, "stores.list", AGENT, store=store)
@@ -101,35 +101,35 @@ def test_an_operation_of_a_home_refuses_another_store(home: House) -> None:
 def test_a_pipeline_whose_only_store_is_the_home_of_items_has_no_records() -> None:
     uid = make_uid()
     args = {"memory_id": "instances/${pipeline_uid}/stores"}
-    bundle = make_bundle(uid, make_agent("items", "test_counts_items", args, hears="User"))
-    with House() as house:
-        house.start_worker(bundles=[bundle])
-        put(house, uid)
+    bundle = make_bundle(uid, make_agent("items", "test_counts_items", args, senders="User"))
+    with TestSystem() as system:
+        system.start_worker(bundles=[bundle])
+        put(system, uid)
 
-        code, detail = refused(house, uid, "records.list")
+        code, detail = refused(system, uid, "records.list")
 
         assert code == "refused" and "holds the items of agents" in detail
-        assert house.client.answer(uid, "how many?") == 1
-        assert call(house, uid, "stores.list", AGENT)["stores"][0]["store"] == "a1"
+        assert system.client.answer(uid, "how many?") == 1
+        assert call(system, uid, "stores.list", AGENT)["stores"][0]["store"] == "a1"
 
 
 def test_an_idempotency_key_is_known_in_every_home_after_a_crash() -> None:
     uid = make_uid()
-    with House() as house:
-        worker = house.start_worker(bundles=[make_bundle(uid)])
+    with TestSystem() as system:
+        worker = system.start_worker(bundles=[make_bundle(uid)])
         share = AGENT | {"store": "a1", "grantee": "a2"}
-        first = call(house, uid, "grants.set", share, producer_id="once")
+        first = call(system, uid, "grants.set", share, producer_id="once")
         worker.kill()
-        house.start_worker()
+        system.start_worker()
 
-        assert call(house, uid, "grants.set", share, producer_id="once") == first
+        assert call(system, uid, "grants.set", share, producer_id="once") == first
         for name, given in (
             ("grants.set", share | {"level": "search"}),
             ("records.create", {"content": "x"}),
             ("memories.create", {"name": "x"}),
         ):
-            assert refused(house, uid, name, given, producer_id="once")[0] == "key_reused"
-        epochs = {house.rows(uid, "SELECT epoch FROM fence", alias)[0][0] for alias in ALIASES}
+            assert refused(system, uid, name, given, producer_id="once")[0] == "key_reused"
+        epochs = {system.rows(uid, "SELECT epoch FROM fence", alias)[0][0] for alias in ALIASES}
         assert len(epochs) == 1 and epochs != {0}
 
 
@@ -138,19 +138,19 @@ ALIASES = ("memories", "stores")
 
 def test_a_key_in_a_home_that_a_call_of_the_same_batch_creates_is_known() -> None:
     uid = make_uid()
-    with House() as house:
+    with TestSystem() as system:
         share = AGENT | {"store": "a1", "grantee": "a2"}
-        house.start_worker(bundles=[make_bundle(uid)])
-        call(house, uid, "records.create", {"content": "x"})
+        system.start_worker(bundles=[make_bundle(uid)])
+        call(system, uid, "records.create", {"content": "x"})
         calls = [make_call(uid, "grants.set", share, producer_id="once") for _ in range(20)]
-        answers = call_all(house, *calls)
+        answers = call_all(system, *calls)
 
         assert len({str(answer["output"]) for answer in answers}) == 1
 
 
 def test_items_get_vectors_and_a_home_at_rest_keeps_them() -> None:
     uid = make_uid()
-    with embedding_server() as server, House() as house:
+    with embedding_server() as server, TestSystem() as system:
         options = {
             "model": "endpoint",
             "url": server.url,
@@ -158,28 +158,28 @@ def test_items_get_vectors_and_a_home_at_rest_keeps_them() -> None:
             "key": KEY,
             "private": True,
         }
-        worker = house.start_worker(bundles=[make_bundle(uid)], embedding=options)
-        put(house, uid, "k", "listen silent tea")
+        worker = system.start_worker(bundles=[make_bundle(uid)], embedding=options)
+        put(system, uid, "k", "listen silent tea")
 
         def vectors() -> int:
-            return int(house.rows(uid, "SELECT count(*) FROM vectors_0", "stores")[0][0])
+            return int(system.rows(uid, "SELECT count(*) FROM vectors_0", "stores")[0][0])
 
         wait_for(lambda: vectors() == 1, "the item has a vector")
         worker.stop()
-        house.start_worker(embedding=options)
-        put(house, uid, "k2", "coffee mug")
+        system.start_worker(embedding=options)
+        put(system, uid, "k2", "coffee mug")
         wait_for(lambda: vectors() == 2, "the second item has a vector")
-        assert house.rows(uid, "SELECT count(*) FROM records", "stores") == [(2,)]
+        assert system.rows(uid, "SELECT count(*) FROM records", "stores") == [(2,)]
 
 
 def test_a_lost_home_is_noticed() -> None:
     uid = make_uid()
-    with House() as house:
-        worker = house.start_worker(bundles=[make_bundle(uid)])
-        put(house, uid)
-        kept = house.store_file(uid, "stores")
+    with TestSystem() as system:
+        worker = system.start_worker(bundles=[make_bundle(uid)])
+        put(system, uid)
+        kept = system.store_file(uid, "stores")
         worker.kill()
         shutil.move(kept, kept.with_suffix(".gone"))
-        house.start_worker(ready=False)
+        system.start_worker(ready=False)
         note = kept.with_name("stores.db.damaged")
         wait_for(note.exists, "the loss is noted")

@@ -15,9 +15,9 @@ from memrelay.bus.client.url import Address
 from memrelay.worker.deferred_calls.bus_operations import BusOperations
 from memrelay.worker.deferred_calls.runner import DeferredCallRunner, Ended, Work
 from tests.support.bundles import STORE, Json, make_agent, make_bundle
-from tests.support.client import Said
+from tests.support.client import SwarmMessage
 from tests.support.deferred_calls import AGAIN, Service
-from tests.support.house import House
+from tests.support.system import TestSystem
 from tests.support.waiting import wait_for
 
 CONTENTS = "SELECT content FROM records ORDER BY row"
@@ -30,30 +30,30 @@ BLOCKS = {
 
 
 def make_asking(uid: str, block: str) -> Json:
-    """Return a bundle whose agent `asker` has that block and hears users."""
+    """Return a bundle whose agent `asker` has that block and listens to users."""
     args = {"memory_id": STORE} if block in ("test_asks_here", "test_tells_deferred_call") else {}
-    return make_bundle(uid, make_agent("asker", block, args, hears="User"))
+    return make_bundle(uid, make_agent("asker", block, args, senders="User"))
 
 
 class Asked:
     """A pipeline with one block, and the service that it asks."""
 
-    def __init__(self, house: House, service: Service, uid: str) -> None:
-        self.house, self.service, self.uid = house, service, uid
+    def __init__(self, system: TestSystem, service: Service, uid: str) -> None:
+        self.system, self.service, self.uid = system, service, uid
 
     def send(self, *texts: str) -> list[str]:
         """Send texts with the address of the service, together, and return the inputs' ids."""
-        return self.house.client.enter_together(
+        return self.system.client.enter_together(
             self.uid, [f"{self.service.url} {text}" for text in texts]
         )
 
     def answers(self, idents: list[str]) -> list[str]:
         """Return the texts of the agent to these inputs, in the order of the log."""
 
-        def find() -> list[Said]:
+        def find() -> list[SwarmMessage]:
             found = [
                 said
-                for said in self.house.client.log(self.uid)
+                for said in self.system.client.log(self.uid)
                 if said.sender != "User" and said.input in idents
             ]
             return found if len(found) >= len(idents) else []
@@ -65,11 +65,11 @@ class Asked:
 
 
 @pytest.fixture(scope="module")
-def house() -> Iterator[House]:
-    with House() as house:
+def system() -> Iterator[TestSystem]:
+    with TestSystem() as system:
         bundles = [make_asking(uid, block) for uid, block in BLOCKS.items()]
-        worker = house.start_worker(bundles=bundles)
-        yield house
+        worker = system.start_worker(bundles=bundles)
+        yield system
         assert worker.stop() == 0
 
 
@@ -80,8 +80,8 @@ def service() -> Iterator[Service]:
 
 
 @pytest.fixture
-def of(house: House, service: Service) -> Callable[[str], Asked]:
-    return lambda uid: Asked(house, service, uid)
+def of(system: TestSystem, service: Service) -> Callable[[str], Asked]:
+    return lambda uid: Asked(system, service, uid)
 
 
 Of = Callable[[str], Asked]
@@ -96,7 +96,7 @@ def test_the_answer_contains_what_the_service_said(of: Of, uid: str) -> None:
     assert asked.answers([ident]) == ["tea"]
     ((key, _),) = asked.service.asked
     assert key.startswith(f"{uid}/{ident}.")
-    wait_for(lambda: asked.house.rows(uid, PENDING, "relay") == [(0,)], "the row is deleted")
+    wait_for(lambda: asked.system.rows(uid, PENDING, "relay") == [(0,)], "the row is deleted")
 
 
 def test_an_executor_calls_operations_and_every_step_knows_the_id_of_the_deferred_call(
@@ -109,7 +109,7 @@ def test_an_executor_calls_operations_and_every_step_knows_the_id_of_the_deferre
     expected, executed, resumed = orjson.loads(answer)
     assert expected == executed == resumed
     assert executed.startswith("tells_deferred_call/")
-    assert asked.house.contents("tells_deferred_call") == ["asker False"]
+    assert asked.system.contents("tells_deferred_call") == ["asker False"]
 
 
 @pytest.mark.parametrize("uid", ["asks", "fetches"])
@@ -250,7 +250,7 @@ def test_a_transient_error_repeats_a_step(of: Of, tmp_path: Path, uid: str) -> N
 def test_an_async_block_calls_operations_of_its_pipeline(of: Of) -> None:
     (answer,) = of("notes").ask("green tea")
 
-    assert of("notes").house.rows("notes", "SELECT guid, content FROM records", "relay") == [
+    assert of("notes").system.rows("notes", "SELECT guid, content FROM records", "relay") == [
         (orjson.loads(answer)["guid"], "green tea")
     ]
 
@@ -262,7 +262,7 @@ def test_deferred_calls_of_different_pipelines_do_not_wait_for_each_other(of: Of
     wait_for(lambda: asked.service.asked, "the first one waits")
 
     with Service() as quick:
-        assert Asked(other.house, quick, "fetches").ask("quick") == ["quick"]
+        assert Asked(other.system, quick, "fetches").ask("quick") == ["quick"]
     asked.service.hold.set()
 
     assert asked.answers(waiting) == ["slow"]
@@ -277,10 +277,10 @@ def test_a_refused_operation_of_an_async_block_is_answered_with_an_error(of: Of)
 def await_report(asked: Asked, text: str, **fields: str) -> list[str]:
     """Send a text and return the texts of its results, as a waiting client gets them."""
     reply = f"reply:{{{asked.uid}}}:test"
-    with asked.house.client.redis.pubsub() as channel:
+    with asked.system.client.redis.pubsub() as channel:
         channel.subscribe(reply)
         wait_for(channel.get_message, "it is subscribed")
-        asked.house.client.enter(asked.uid, f"{asked.service.url} {text}", reply=reply, **fields)
+        asked.system.client.enter(asked.uid, f"{asked.service.url} {text}", reply=reply, **fields)
         report = wait_for(
             lambda: channel.get_message(ignore_subscribe_messages=True), "the report comes"
         )
@@ -314,15 +314,15 @@ def test_a_full_queue_of_deferred_calls_does_not_hold_back_their_operations(
     service: Service,
 ) -> None:
     texts = [f"word{number}" for number in range(6)]
-    with House() as house:
+    with TestSystem() as system:
         bundles = [make_asking("notes", BLOCKS["notes"])]
-        worker = house.start_worker(bundles=bundles, limits={"batch": 1, "open_deferred_calls": 2})
+        worker = system.start_worker(bundles=bundles, limits={"batch": 1, "open_deferred_calls": 2})
 
-        answers = Asked(house, service, "notes").ask(*texts)
+        answers = Asked(system, service, "notes").ask(*texts)
 
         assert [orjson.loads(answer)["content"] for answer in answers] == texts
-        assert [row for (row,) in house.rows("notes", CONTENTS, "relay")] == texts
-        house.client.await_quiet("notes")
+        assert [row for (row,) in system.rows("notes", CONTENTS, "relay")] == texts
+        system.client.await_quiet("notes")
         assert worker.stop() == 0
 
 
@@ -330,14 +330,14 @@ def test_deferred_calls_beyond_the_limit_of_a_cascade_do_not_stop_the_others(
     service: Service,
 ) -> None:
     names = [f"asker{number}" for number in range(4)]
-    askers = [make_agent(name, "test_asks", hears="User") for name in names]
-    with House() as house:
-        house.start_worker(bundles=[make_bundle("many", *askers)], limits={"max_cascade": 3})
-        asked = Asked(house, service, "many")
+    askers = [make_agent(name, "test_asks", senders="User") for name in names]
+    with TestSystem() as system:
+        system.start_worker(bundles=[make_bundle("many", *askers)], limits={"max_cascade": 3})
+        asked = Asked(system, service, "many")
 
         (ident,) = asked.send("tea")
 
-        wait_for(lambda: len(house.client.log("many")) == 4, "three are answered")
-        (letter,) = house.dead_letters("many")
+        wait_for(lambda: len(system.client.log("many")) == 4, "three are answered")
+        (letter,) = system.dead_letters("many")
         assert "worker.max_cascade" in letter.error and letter.id.startswith(ident)
-        wait_for(lambda: house.rows("many", PENDING, "relay") == [(0,)], "no row is left")
+        wait_for(lambda: system.rows("many", PENDING, "relay") == [(0,)], "no row is left")

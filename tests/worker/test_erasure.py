@@ -19,54 +19,54 @@ from tests.support.bundles import STORE, make_agent, make_bundle, make_uid
 from tests.support.calls import call, refused
 from tests.support.client import input_of, make_envelope
 from tests.support.deferred_calls import Service
-from tests.support.erased import await_end, files_with
-from tests.support.house import House
+from tests.support.erasures import await_erasure, files_with
+from tests.support.system import TestSystem
 from tests.support.tiers import first_always
-from tests.support.told import await_told, start_command, type_command
 from tests.support.waiting import wait_for
+from tests.support.worker_reports import await_report, start_command, type_command
 
 CANARIES = ("zwitscherling-one", "zwitscherling-two", "zwitscherling-three")
 WORD = b"zwitscherling"
 
 
 @pytest.fixture
-def empty() -> Iterator[House]:
-    with House() as house:
-        yield house
+def empty() -> Iterator[TestSystem]:
+    with TestSystem() as system:
+        yield system
 
 
-def holding(house: House, word: bytes = WORD) -> list[str]:
-    return files_with(house, word)
+def holding(system: TestSystem, word: bytes = WORD) -> list[str]:
+    return files_with(system, word)
 
 
-def fill(house: House, uid: str) -> str:
+def fill(system: TestSystem, uid: str) -> str:
     """Create a record that versions, messages, a retry and a dead letter quote; return its guid."""
     made = call(
-        house, uid, "records.create", {"content": f"the first is {CANARIES[0]}", "kind": "secret"}
+        system, uid, "records.create", {"content": f"the first is {CANARIES[0]}", "kind": "secret"}
     )
     call(
-        house,
+        system,
         uid,
         "records.update",
         {"guid": made["guid"], "content": f"the second is {CANARIES[1]}"},
     )
-    house.client.answer(uid, f"/append and then {CANARIES[2]}")
-    house.client.ask(uid, f"/write the first is {CANARIES[0]} again", id="producers-own")
-    house.client.answer(uid, "/search second")
-    call(house, uid, "records.create", {"content": "the kept rows"}, producer_id="kept")
-    asyncio.run(add_dead_letters(house, uid))
+    system.client.answer(uid, f"/append and then {CANARIES[2]}")
+    system.client.ask(uid, f"/write the first is {CANARIES[0]} again", id="producers-own")
+    system.client.answer(uid, "/search second")
+    call(system, uid, "records.create", {"content": "the kept rows"}, producer_id="kept")
+    asyncio.run(add_dead_letters(system, uid))
     return made["guid"]
 
 
-async def add_dead_letters(house: House, uid: str) -> None:
-    async with Catalog(house.root) as catalog:
+async def add_dead_letters(system: TestSystem, uid: str) -> None:
+    async with Catalog(system.root) as catalog:
         for ident, text in (("1-0", f"/write {CANARIES[0]}"), ("2-0", "/write what is kept")):
             await catalog.dead_letters.add(
                 [DeadLetter(uid, ident, "chat", make_envelope(text), "broken", "hash", 0)]
             )
 
 
-def test_erased_content_is_in_no_file(empty: House) -> None:
+def test_erased_content_is_in_no_file(empty: TestSystem) -> None:
     uid = make_uid()
     empty.start_worker(bundles=[make_bundle(uid)])
     fill(empty, uid)
@@ -81,7 +81,7 @@ def test_erased_content_is_in_no_file(empty: House) -> None:
 
     erased = call(empty, uid, "records.erase", {"text": "zwitscherling", "reason": "asked for"})
 
-    told = await_end(empty, uid)
+    told = await_erasure(empty, uid)
     assert any("memories.db" in name for name in before) and any(
         "system.db" in name for name in before
     )
@@ -104,7 +104,7 @@ def test_erased_content_is_in_no_file(empty: House) -> None:
     assert any("the kept rows" in said.text for said in empty.client.log(uid))
 
 
-def test_erasure_by_guid_and_filter_removes_all_quotes(empty: House) -> None:
+def test_erasure_by_guid_and_filter_removes_all_quotes(empty: TestSystem) -> None:
     uid = make_uid()
     empty.start_worker(bundles=[make_bundle(uid)])
     first = empty.client.answer(uid, f"/write the first is {CANARIES[0]}")["guid"]
@@ -125,7 +125,7 @@ def test_erasure_by_guid_and_filter_removes_all_quotes(empty: House) -> None:
         {"guids": [first, "nobody"], "filter": {"owner": {"eq": "ada"}}},
     )
 
-    await_end(empty, uid)
+    await_erasure(empty, uid)
     assert holding(empty) == [] and empty.contents(uid) == []
     assert (
         holding(empty, first.encode()) == []
@@ -136,7 +136,7 @@ def test_erasure_by_guid_and_filter_removes_all_quotes(empty: House) -> None:
 @pytest.mark.parametrize(
     "step", first_always("committed", "quotes erased", "store rewritten", "erased")
 )
-def test_an_interrupted_erasure_continues(empty: House, step: str) -> None:
+def test_an_interrupted_erasure_continues(empty: TestSystem, step: str) -> None:
     uid = make_uid()
     empty.start_worker(bundles=[make_bundle(uid)])
     fill(empty, uid)
@@ -149,11 +149,11 @@ def test_an_interrupted_erasure_continues(empty: House, step: str) -> None:
 
     empty.start_worker()
 
-    await_end(empty, uid)
+    await_erasure(empty, uid)
     assert holding(empty) == [] and empty.contents(uid) == ["the kept rows"]
 
 
-def test_an_erasure_under_load_loses_no_other_message(empty: House) -> None:
+def test_an_erasure_under_load_loses_no_other_message(empty: TestSystem) -> None:
     uid, over, written = make_uid(), threading.Event(), list[str]()
     empty.start_worker(bundles=[make_bundle(uid)])
     fill(empty, uid)
@@ -169,7 +169,7 @@ def test_an_erasure_under_load_loses_no_other_message(empty: House) -> None:
     thread = threading.Thread(target=load)
     thread.start()
     call(empty, uid, "records.erase", {"text": "zwitscherling"})
-    await_end(empty, uid)
+    await_erasure(empty, uid)
     over.set()
     thread.join()
 
@@ -178,9 +178,9 @@ def test_an_erasure_under_load_loses_no_other_message(empty: House) -> None:
     assert empty.contents(uid) == ["the kept rows", *written]
 
 
-def test_an_erasure_drops_waiting_retries(empty: House, tmp_path: Path) -> None:
+def test_an_erasure_drops_waiting_retries(empty: TestSystem, tmp_path: Path) -> None:
     uid, gate = make_uid(), tmp_path / "gate"
-    agent = make_agent("keeper", "test_waits", {"memory_id": STORE}, hears="User")
+    agent = make_agent("keeper", "test_waits", {"memory_id": STORE}, senders="User")
     empty.start_worker(
         limits={"first_pause_s": 0.2, "longest_pause_s": 0.4, "retries": 400},
         bundles=[make_bundle(uid, agent)],
@@ -194,16 +194,16 @@ def test_an_erasure_drops_waiting_retries(empty: House, tmp_path: Path) -> None:
 
     call(empty, uid, "records.erase", {"text": "zwitscherling"})
 
-    await_end(empty, uid)
+    await_erasure(empty, uid)
     os.truncate(f"{gate}keeper_", 2_000_000)
     time.sleep(0.8)
     assert empty.contents(uid) == ["another"] and not empty.rows(uid, "SELECT id FROM pending")
     assert holding(empty) == []
 
 
-def test_an_erasure_drops_deferred_calls(empty: House) -> None:
+def test_an_erasure_drops_deferred_calls(empty: TestSystem) -> None:
     uid, running, waiting = make_uid(), "zwitscherling runs@1", "zwitscherling waits@1"
-    agent = make_agent("keeper", "test_asks", {}, hears="User", to="answers")
+    agent = make_agent("keeper", "test_asks", {}, senders="User", to="answers")
     empty.start_worker(bundles=[make_bundle(uid, agent)])
     with Service() as service:
         service.hold.clear()
@@ -213,7 +213,7 @@ def test_an_erasure_drops_deferred_calls(empty: House) -> None:
 
         call(empty, uid, "records.erase", {"text": "zwitscherling"})
 
-        await_end(empty, uid)
+        await_erasure(empty, uid)
         service.hold.set()
         wait_for(lambda: not empty.rows(uid, "SELECT id FROM pending", "relay"), "all have ended")
         assert [said.text for said in empty.client.log(uid, "answers")] == ["tea@2"]
@@ -222,10 +222,10 @@ def test_an_erasure_drops_deferred_calls(empty: House) -> None:
 
 
 def test_an_erasure_drops_requests_and_results_of_deferred_calls(
-    empty: House, tmp_path: Path
+    empty: TestSystem, tmp_path: Path
 ) -> None:
     uid, aside = make_uid(), tmp_path / "aside"
-    agent = make_agent("keeper", "test_asks_aside", {}, hears="User", to="answers")
+    agent = make_agent("keeper", "test_asks_aside", {}, senders="User", to="answers")
     limits = {"first_pause_s": 1.0, "longest_pause_s": 1.0}
     empty.start_worker(limits=limits, bundles=[make_bundle(uid, agent)])
     with Service(WORD) as service:
@@ -240,7 +240,7 @@ def test_an_erasure_drops_requests_and_results_of_deferred_calls(
 
         call(empty, uid, "records.erase", {"text": "zwitscherling"})
 
-        await_end(empty, uid)
+        await_erasure(empty, uid)
         service.hold.set()
         wait_for(lambda: not empty.rows(uid, "SELECT id FROM pending", "relay"), "all have ended")
         time.sleep(1.0)
@@ -254,9 +254,9 @@ def tried(aside: Path) -> int:
     return tries.stat().st_size if tries.exists() else 0
 
 
-def test_an_erasure_covers_idempotency_keys(empty: House, tmp_path: Path) -> None:
+def test_an_erasure_covers_idempotency_keys(empty: TestSystem, tmp_path: Path) -> None:
     uid, gate, key = make_uid(), tmp_path / "gate", "order of zwitscherling"
-    agent = make_agent("keeper", "test_waits", {"memory_id": STORE}, hears="User")
+    agent = make_agent("keeper", "test_waits", {"memory_id": STORE}, senders="User")
     empty.start_worker(
         limits={"first_pause_s": 0.5, "longest_pause_s": 1.0, "retries": 100},
         bundles=[make_bundle(uid, agent)],
@@ -274,7 +274,7 @@ def test_an_erasure_covers_idempotency_keys(empty: House, tmp_path: Path) -> Non
 
     call(empty, uid, "records.erase", {"text": "zwitscherling"})
 
-    told = await_end(empty, uid)
+    told = await_erasure(empty, uid)
     for word in ("system.db", "memories.db", "appendonly"):
         assert any(word in name for name in before), before
     assert (holding(empty), told["letters"], told["replies"]) == ([], 1, 1)
@@ -282,7 +282,7 @@ def test_an_erasure_covers_idempotency_keys(empty: House, tmp_path: Path) -> Non
     assert empty.contents(uid) == ["the first", "the second"]
 
 
-def test_a_short_content_does_not_match_longer_messages(empty: House) -> None:
+def test_a_short_content_does_not_match_longer_messages(empty: TestSystem) -> None:
     uid = make_uid()
     empty.start_worker(bundles=[make_bundle(uid)])
     empty.client.answer(uid, "/write tea")
@@ -290,13 +290,13 @@ def test_a_short_content_does_not_match_longer_messages(empty: House) -> None:
 
     call(empty, uid, "records.erase", {"filter": {"content": {"eq": "tea"}}})
 
-    await_end(empty, uid)
+    await_erasure(empty, uid)
     said = [one.text for one in empty.client.log(uid)]
     assert "/write tea and cake" in said and "/write tea" not in said
     assert empty.contents(uid) == ["tea and cake"]
 
 
-def test_an_erasure_without_criteria_is_refused(empty: House) -> None:
+def test_an_erasure_without_criteria_is_refused(empty: TestSystem) -> None:
     uid = make_uid()
     empty.start_worker(bundles=[make_bundle(uid)])
 
@@ -306,7 +306,7 @@ def test_an_erasure_without_criteria_is_refused(empty: House) -> None:
 
 
 @pytest.mark.slow
-def test_a_waiting_erasure_is_visible_and_its_command_survives_a_restart(empty: House) -> None:
+def test_a_waiting_erasure_is_visible_and_its_command_survives_a_restart(empty: TestSystem) -> None:
     uid = make_uid()
     worker = empty.start_worker(bundles=[make_bundle(uid)])
     call(empty, uid, "records.create", {"content": CANARIES[0]})
@@ -315,19 +315,21 @@ def test_a_waiting_erasure_is_visible_and_its_command_survives_a_restart(empty: 
     erasing = start_command(empty, "erase", uid, "--text", CANARIES[0])
     reason = "the log of the store cannot be emptied"
 
-    await_told(empty, uid, lambda told: reason in told["erasure_fault"], "the fault is reported")
-    wait_for(lambda: f"pause_s={2 * FIRST_PAUSE_S}" in worker.said, "the pauses grow")
+    await_report(
+        empty, uid, lambda report: reason in report["erasure_fault"], "the fault is reported"
+    )
+    wait_for(lambda: f"pause_s={2 * FIRST_PAUSE_S}" in worker.output, "the pauses grow")
     shown = [type_command(empty, name).stdout for name in ("status", "doctor")]
     worker.stop()
     reader.close()
     empty.start_worker()
 
     assert erasing.await_end() == 0
-    assert "erased 1 record," in erasing.said
+    assert "erased 1 record," in erasing.output
     assert all(reason in one for one in shown)
-    await_told(
+    await_report(
         empty,
         uid,
-        lambda told: not told["erasure_fault"] and not told["erasure_pending"],
+        lambda report: not report["erasure_fault"] and not report["erasure_pending"],
         "the fault is gone",
     )

@@ -6,19 +6,19 @@ from collections.abc import Iterator
 import pytest
 
 from tests.support.agents import Asked
-from tests.support.erased import await_end, files_with
-from tests.support.house import House
+from tests.support.erasures import await_erasure, files_with
 from tests.support.model_server import Answer, Json, ModelServer, calls, echo
+from tests.support.system import TestSystem
 from tests.support.waiting import wait_for
 
 ALICE = "Alice4321"
 
 
 @pytest.fixture(scope="module")
-def house() -> Iterator[House]:
-    with House() as house:
-        house.start_worker(may_call_private=True)
-        yield house
+def system() -> Iterator[TestSystem]:
+    with TestSystem() as system:
+        system.start_worker(may_call_private=True)
+        yield system
 
 
 @pytest.fixture
@@ -29,18 +29,18 @@ def model() -> Iterator[ModelServer]:
 
 def forget(asked: Asked, user: str) -> None:
     asked.operate("users.forget", {"id": user})
-    await_end(asked.house, asked.uid)
+    await_erasure(asked.system, asked.uid)
 
 
 def texts(asked: Asked) -> list[str]:
-    return [said.text for said in asked.house.client.log(asked.uid)]
+    return [said.text for said in asked.system.client.log(asked.uid)]
 
 
 @pytest.mark.parametrize(("name", "kept"), [("User", 2), ("bot", 4)])
 def test_a_user_named_like_a_sender_takes_nobody_along(
-    house: House, model: ModelServer, name: str, kept: int
+    system: TestSystem, model: ModelServer, name: str, kept: int
 ) -> None:
-    asked = Asked(house, model, conversation_memory=True)
+    asked = Asked(system, model, conversation_memory=True)
     asked.ask("from ada", username="Ada Lovelace")
     asked.ask("from nobody")
 
@@ -51,8 +51,8 @@ def test_a_user_named_like_a_sender_takes_nobody_along(
     assert asked.operate("episodes.list", {})["total"] == kept // 2
 
 
-def test_the_same_words_of_others_stay(house: House, model: ModelServer) -> None:
-    asked, menu = Asked(house, model, conversation_memory=True), "what is on the menu today"
+def test_the_same_words_of_others_stay(system: TestSystem, model: ModelServer) -> None:
+    asked, menu = Asked(system, model, conversation_memory=True), "what is on the menu today"
     for text in ("yes", menu):
         asked.ask(text, username=ALICE)
     asked.ask("yes", username="Carol")
@@ -68,11 +68,13 @@ def test_the_same_words_of_others_stay(house: House, model: ModelServer) -> None
     assert asked.answer(dan) == f"you said: {menu} please"
     said = ["yes", "you said: yes", "yes", f"{menu} please"]
     assert texts(asked)[:4] == said and len(texts(asked)) == 6
-    assert files_with(house, ALICE.lower().encode()) == []
+    assert files_with(system, ALICE.lower().encode()) == []
 
 
-def test_a_running_turn_of_the_user_ends_without_a_trace(house: House, model: ModelServer) -> None:
-    asked = Asked(house, model, tools=["recall"], conversation_memory=True)
+def test_a_running_turn_of_the_user_ends_without_a_trace(
+    system: TestSystem, model: ModelServer
+) -> None:
+    asked = Asked(system, model, tools=["recall"], conversation_memory=True)
     released = threading.Event()
 
     def reply(request: Json) -> Answer:
@@ -86,21 +88,21 @@ def test_a_running_turn_of_the_user_ends_without_a_trace(house: House, model: Mo
     model.reply = reply
     asked.send("racequestion", username="racer1234")
     wait_for(lambda: len(model.requests) == 2, "the turn waits for its answer")
-    assert house.rows(asked.uid, "SELECT * FROM checkpoint_writes")
+    assert system.rows(asked.uid, "SELECT * FROM checkpoint_writes")
 
     forget(asked, "chat:racer1234")
     released.set()
 
     assert asked.ask("hello", username="Bob") == "you said: hello"
     assert texts(asked) == ["hello", "you said: hello"]
-    threads = house.rows(asked.uid, "SELECT DISTINCT thread FROM checkpoints")
-    assert len(threads) == 1 and not house.rows(asked.uid, "SELECT * FROM checkpoint_writes")
+    threads = system.rows(asked.uid, "SELECT DISTINCT thread FROM checkpoints")
+    assert len(threads) == 1 and not system.rows(asked.uid, "SELECT * FROM checkpoint_writes")
     for word in (b"racequestion", b"racekey", b"raceanswer"):
-        assert files_with(house, word) == []
+        assert files_with(system, word) == []
 
 
-def test_facts_of_the_turns_of_the_user_are_erased(house: House, model: ModelServer) -> None:
-    asked = Asked(house, model, tools=["remember"])
+def test_facts_of_the_turns_of_the_user_are_erased(system: TestSystem, model: ModelServer) -> None:
+    asked = Asked(system, model, tools=["remember"])
     for name, user in (("pet", "faith1234"), ("tea", "Bob")):
         model.script.append(calls(("remember", {"key": name, "value": f"the {name}"})))
         asked.ask("note it", username=user)
@@ -111,11 +113,13 @@ def test_facts_of_the_turns_of_the_user_are_erased(house: House, model: ModelSer
     forget(asked, "chat:faith1234")
 
     assert [one["key"] for one in asked.operate("facts.list", {})["items"]] == ["tea"]
-    assert files_with(house, b"the pet") == []
+    assert files_with(system, b"the pet") == []
 
 
-def test_calls_with_the_same_ids_in_other_turns_stay(house: House, model: ModelServer) -> None:
-    asked = Asked(house, model, tools=["recall"], conversation_memory=True)
+def test_calls_with_the_same_ids_in_other_turns_stay(
+    system: TestSystem, model: ModelServer
+) -> None:
+    asked = Asked(system, model, tools=["recall"], conversation_memory=True)
     for text in ("my dog", "greet zora98765", "my fish"):
         model.script.append(calls(("recall", {"key": text})))
         asked.ask(text, username="Keeper")

@@ -13,7 +13,9 @@ def make_plan(uid: str, *stores: str) -> Plan:
         make_bundle(
             uid,
             *[
-                make_memory("read", hears="*", memory_id=f"shared/{store}", alias=f"read_{store}_")
+                make_memory(
+                    "read", senders="*", memory_id=f"shared/{store}", alias=f"read_{store}_"
+                )
                 for store in stores
             ],
         )

@@ -12,7 +12,7 @@ from memrelay.worker.run.calls import make_digest
 from memrelay.worker.run.inputs import Call
 from tests.support.bundles import make_bundle, make_commands, make_memory, make_uid
 from tests.support.calls import call, call_all, make_call, refused
-from tests.support.house import House
+from tests.support.system import TestSystem
 from tests.support.tiers import first_always
 
 CREATE, KEY = "records.create", {"producer_id": "order-1"}
@@ -20,9 +20,9 @@ TEA: dict[str, Any] = {"content": "tea", "data": {"a": 1, "b": [1.5, {"c": None,
 NOTES = "instances/${pipeline_uid}/notes"
 
 
-def deploy(house: House, *agents: dict[str, object]) -> str:
+def deploy(system: TestSystem, *agents: dict[str, object]) -> str:
     uid = make_uid()
-    house.deploy(make_bundle(uid, *agents))
+    system.deploy(make_bundle(uid, *agents))
     return uid
 
 
@@ -40,12 +40,12 @@ def deploy(house: House, *agents: dict[str, object]) -> str:
     ],
 )
 def test_a_used_key_refuses_another_input_or_operation(
-    house: House, name: str, given: dict[str, Any]
+    system: TestSystem, name: str, given: dict[str, Any]
 ) -> None:
-    uid = deploy(house)
-    first = call(house, uid, CREATE, TEA, **KEY)
+    uid = deploy(system)
+    first = call(system, uid, CREATE, TEA, **KEY)
 
-    code, detail = refused(house, uid, name, given, **KEY)
+    code, detail = refused(system, uid, name, given, **KEY)
 
     assert code == "key_reused"
     assert (
@@ -53,45 +53,45 @@ def test_a_used_key_refuses_another_input_or_operation(
         and "a key of its own" in detail
         and "worker.producer_id_days" in detail
     )
-    assert house.contents(uid) == ["tea"] and not house.dead_letters(uid)
-    assert call(house, uid, CREATE, TEA, **KEY) == first
+    assert system.contents(uid) == ["tea"] and not system.dead_letters(uid)
+    assert call(system, uid, CREATE, TEA, **KEY) == first
 
 
-def test_an_equivalent_input_is_the_same_call(house: House) -> None:
-    uid = deploy(house)
-    first = call(house, uid, CREATE, TEA, **KEY)
+def test_an_equivalent_input_is_the_same_call(system: TestSystem) -> None:
+    uid = deploy(system)
+    first = call(system, uid, CREATE, TEA, **KEY)
     said = orjson.dumps(
         {"data": {"b": [1.5, {"d": "x", "c": None}], "a": 1}, "tags": [], "content": "tea"},
         option=orjson.OPT_INDENT_2,
     )
 
     (again,) = call_all(
-        house, NewCall(uid, CREATE, said, True, actor="tester", producer_id="order-1")
+        system, NewCall(uid, CREATE, said, True, actor="tester", producer_id="order-1")
     )
 
     assert again == {"output": first}
-    assert house.contents(uid) == ["tea"]
+    assert system.contents(uid) == ["tea"]
 
 
-def test_a_used_key_refuses_another_store(house: House) -> None:
-    uid = deploy(house, *make_commands(), make_memory("write", memory_id=NOTES, alias="note"))
-    call(house, uid, CREATE, TEA, store=f"instances/{uid}/notes", **KEY)
+def test_a_used_key_refuses_another_store(system: TestSystem) -> None:
+    uid = deploy(system, *make_commands(), make_memory("write", memory_id=NOTES, alias="note"))
+    call(system, uid, CREATE, TEA, store=f"instances/{uid}/notes", **KEY)
 
-    code, _ = refused(house, uid, CREATE, TEA, **KEY)
+    code, _ = refused(system, uid, CREATE, TEA, **KEY)
 
     assert code == "key_reused"
-    assert (house.contents(uid), house.contents(uid, "notes")) == ([], ["tea"])
+    assert (system.contents(uid), system.contents(uid, "notes")) == ([], ["tea"])
 
 
-def test_one_of_many_concurrent_inputs_under_a_key_wins(house: House) -> None:
-    uid = deploy(house)
+def test_one_of_many_concurrent_inputs_under_a_key_wins(system: TestSystem) -> None:
+    uid = deploy(system)
 
     answers = call_all(
-        house,
+        system,
         *[make_call(uid, CREATE, {"content": f"tea {number % 2}"}, **KEY) for number in range(60)],
     )
 
-    (kept,) = house.contents(uid)
+    (kept,) = system.contents(uid)
     told = [
         answer["output"]["content"] if "output" in answer else answer["error"]["code"]
         for answer in answers
@@ -99,11 +99,11 @@ def test_one_of_many_concurrent_inputs_under_a_key_wins(house: House) -> None:
     assert sorted(told) == ["key_reused"] * 30 + [kept] * 30
 
 
-def test_keys_of_two_pipelines_are_separate(house: House) -> None:
-    one, other = deploy(house), deploy(house)
+def test_keys_of_two_pipelines_are_separate(system: TestSystem) -> None:
+    one, other = deploy(system), deploy(system)
 
     for uid, content in ((one, "tea"), (other, "coffee")):
-        assert call(house, uid, CREATE, {"content": content}, **KEY)["content"] == content
+        assert call(system, uid, CREATE, {"content": content}, **KEY)["content"] == content
 
 
 @pytest.mark.parametrize(
@@ -111,45 +111,45 @@ def test_keys_of_two_pipelines_are_separate(house: House) -> None:
 )
 def test_a_key_survives_a_kill_and_a_deploy(step: str) -> None:
     uid = make_uid()
-    with House() as house:
-        worker = house.start_stepping_worker(die_on=step, bundles=[make_bundle(uid)])
-        attempt(house, uid, {"content": "tea"})
+    with TestSystem() as system:
+        worker = system.start_stepping_worker(die_on=step, bundles=[make_bundle(uid)])
+        attempt(system, uid, {"content": "tea"})
         worker.await_end()
-        house.start_worker()
-        house.client.await_quiet(uid)
-        house.deploy(
+        system.start_worker()
+        system.client.await_quiet(uid)
+        system.deploy(
             make_bundle(uid, *make_commands(), make_memory("write", memory_id=NOTES, alias="note"))
         )
 
-        code, _ = refused(house, uid, CREATE, {"content": "coffee"}, **KEY)
-        answer = call(house, uid, CREATE, {"content": "tea"}, **KEY)
+        code, _ = refused(system, uid, CREATE, {"content": "coffee"}, **KEY)
+        answer = call(system, uid, CREATE, {"content": "tea"}, **KEY)
 
         assert code == "key_reused" and answer["content"] == "tea"
-        assert house.contents(uid) == ["tea"] and not house.contents(uid, "notes")
+        assert system.contents(uid) == ["tea"] and not system.contents(uid, "notes")
 
 
 @pytest.mark.parametrize("step", first_always("committed", "before sending", "sent", "confirmed"))
 def test_a_refused_call_is_refused_again_after_a_kill(step: str) -> None:
     uid = make_uid()
-    with House() as house:
-        first = house.start_worker(bundles=[make_bundle(uid)])
-        call(house, uid, CREATE, {"content": "tea"}, **KEY)
+    with TestSystem() as system:
+        first = system.start_worker(bundles=[make_bundle(uid)])
+        call(system, uid, CREATE, {"content": "tea"}, **KEY)
         first.stop()
-        worker = house.start_stepping_worker(die_on=step)
-        attempt(house, uid, {"content": "coffee"})
+        worker = system.start_stepping_worker(die_on=step)
+        attempt(system, uid, {"content": "coffee"})
         if step != "committed":  # it changes nothing, so nothing is committed
             worker.await_end()
-            house.start_worker()
-        house.client.await_quiet(uid)
+            system.start_worker()
+        system.client.await_quiet(uid)
 
-        assert house.contents(uid) == ["tea"]
-        assert refused(house, uid, CREATE, {"content": "coffee"}, **KEY)[0] == "key_reused"
+        assert system.contents(uid) == ["tea"]
+        assert refused(system, uid, CREATE, {"content": "coffee"}, **KEY)[0] == "key_reused"
 
 
-def attempt(house: House, uid: str, given: dict[str, Any]) -> None:
+def attempt(system: TestSystem, uid: str, given: dict[str, Any]) -> None:
     """Make a call whose answer may not arrive."""
     try:
-        call_all(house, make_call(uid, CREATE, given, **KEY), within_s=2)
+        call_all(system, make_call(uid, CREATE, given, **KEY), within_s=2)
     except BusError:
         return
 

@@ -10,46 +10,46 @@ from memrelay.bus.client.url import Address
 from memrelay.bus.streams.read_size import read_count
 from tests.support.bundles import make_bundle, make_uid
 from tests.support.client import input_of
-from tests.support.house import House
+from tests.support.system import TestSystem
 
 MB = 1 << 20
 
 
-def enter_large(house: House, uid: str, count: int, size: int) -> None:
+def enter_large(system: TestSystem, uid: str, count: int, size: int) -> None:
     for _ in range(count):
-        house.client.enter_raw(uid, b"x" * size)
+        system.client.enter_raw(uid, b"x" * size)
 
 
-def test_fewer_entries_are_read_at_once_if_they_are_large(house: House) -> None:
+def test_fewer_entries_are_read_at_once_if_they_are_large(system: TestSystem) -> None:
     small, large = make_uid(), make_uid()
-    enter_large(house, small, 200, 100)
-    enter_large(house, large, 5, 8 * MB)
+    enter_large(system, small, 200, 100)
+    enter_large(system, large, 5, 8 * MB)
 
     async def run() -> list[int]:
-        async with ReconnectingConnection(Address(path=str(house.client.socket))) as client:
+        async with ReconnectingConnection(Address(path=str(system.client.socket))) as client:
             return [await read_count(client, input_of(uid), 256) for uid in (small, large)]
 
     assert asyncio.run(run()) == [256, 1]
-    house.client.redis.delete(input_of(large))
+    system.client.redis.delete(input_of(large))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("state", ["waiting", "in flight", "arriving"])
 def test_large_entries_do_not_fill_the_memory(state: str) -> None:
     uid, count = make_uid(), 40
-    with House() as house:
-        worker = house.start_worker(fresh=True, bundles=[make_bundle(uid)])
+    with TestSystem() as system:
+        worker = system.start_worker(fresh=True, bundles=[make_bundle(uid)])
         if state != "arriving":
             worker.stop()
-        enter_large(house, uid, count, 8 * MB)
+        enter_large(system, uid, count, 8 * MB)
         if state == "in flight":
-            house.client.redis.xreadgroup("owner", "stranger", {input_of(uid): ">"}, count=count)
+            system.client.redis.xreadgroup("owner", "stranger", {input_of(uid): ">"}, count=count)
         if state != "arriving":
-            worker = house.start_worker(fresh=True)
+            worker = system.start_worker(fresh=True)
 
-        house.client.await_quiet(uid, 60)
+        system.client.await_quiet(uid, 60)
 
-        assert len(house.dead_letters(uid)) == count
+        assert len(system.dead_letters(uid)) == count
         assert peak_mb(worker.pid) < 220
 
 

@@ -12,21 +12,21 @@ from memrelay.memory.control.dead_letters import DeadLetter
 from tests.support.blocks import make_waiting
 from tests.support.bundles import STORE, make_agent, make_bundle
 from tests.support.client import input_of, swarm_of
-from tests.support.house import House
-from tests.support.letters import replay
+from tests.support.dead_letters import replay
+from tests.support.system import TestSystem
 from tests.support.waiting import wait_for
 
 NOTES = "instances/${pipeline_uid}/notes"
-TELLER = make_agent("teller", "test_tells_part", {"memory_id": NOTES}, hears=["known", "User"])
+TELLER = make_agent("teller", "test_tells_part", {"memory_id": NOTES}, senders=["known", "User"])
 TWO_STORES = [
-    make_agent("known", "test_identifies", hears="User"),
-    make_agent("keeper", "memory_write", {"memory_id": STORE}, hears="known"),
+    make_agent("known", "test_identifies", senders="User"),
+    make_agent("keeper", "memory_write", {"memory_id": STORE}, senders="known"),
     TELLER | {"agent_from": ["known"]},
 ]
 BUNDLES = {
     "forwarding": [
-        make_agent("first", "test_forwards", hears="User"),
-        make_agent("second", "test_identifies", hears="first"),
+        make_agent("first", "test_forwards", senders="User"),
+        make_agent("second", "test_identifies", senders="first"),
     ],
     "stranger": [TELLER],
     "stores": TWO_STORES,
@@ -50,35 +50,35 @@ def make_data(text: str) -> bytes:
 
 
 @pytest.fixture(scope="module", params=[()], ids=["untrusted"])
-def house(request: pytest.FixtureRequest) -> Iterator[House]:
+def system(request: pytest.FixtureRequest) -> Iterator[TestSystem]:
     """A worker with the test blocks, and one pipeline per test."""
-    with House() as house:
+    with TestSystem() as system:
         bundles = [make_bundle(uid, *agents) for uid, agents in BUNDLES.items()]
         limits = {"first_pause_s": 0.05, "longest_pause_s": 0.2, "retries": RETRIES}
         limits["trusted_fields"] = request.param
-        worker = house.start_worker(limits=limits, bundles=bundles)
-        yield house
+        worker = system.start_worker(limits=limits, bundles=bundles)
+        yield system
         assert worker.stop() == 0
 
 
-def enter(house: House, uid: str, text: str = "tea") -> str:
-    return house.client.enter_raw(uid, make_data(text))
+def enter(system: TestSystem, uid: str, text: str = "tea") -> str:
+    return system.client.enter_raw(uid, make_data(text))
 
 
-def await_part(house: House, uid: str) -> dict[str, Any]:
+def await_part(system: TestSystem, uid: str) -> dict[str, Any]:
     """Return the part that the teller got."""
 
     def told() -> list[Any]:
-        return [said for said in house.client.log(uid) if said.sender == "teller"]
+        return [said for said in system.client.log(uid) if said.sender == "teller"]
 
     wait_for(lambda: len(told()) == 1, "the teller has answered once", 8)
     return dict(orjson.loads(told()[0].text))
 
 
-def test_a_part_passes_two_forwarding_blocks_intact(house: House) -> None:
-    house.client.await_done("forwarding", enter(house, "forwarding"))
+def test_a_part_passes_two_forwarding_blocks_intact(system: TestSystem) -> None:
+    system.client.await_done("forwarding", enter(system, "forwarding"))
 
-    entries: Any = house.client.redis.xrange(swarm_of("forwarding", "chat"))
+    entries: Any = system.client.redis.xrange(swarm_of("forwarding", "chat"))
     _, first, second = [fields[b"data"] for _, fields in entries]
     assert first.endswith(REST + b',"seen_by":"first"},' + OTHER + b"]}")
     assert first.startswith(b'{"from":"first"') and b'"user_id":"victim"' in first
@@ -86,63 +86,63 @@ def test_a_part_passes_two_forwarding_blocks_intact(house: House) -> None:
     assert second == expected
 
 
-def test_the_user_of_an_outside_part_does_not_count(house: House) -> None:
-    enter(house, "stranger")
+def test_the_user_of_an_outside_part_does_not_count(system: TestSystem) -> None:
+    enter(system, "stranger")
 
-    part = await_part(house, "stranger")
+    part = await_part(system, "stranger")
 
     assert not part.keys() & set(IDENTITY_FIELDS)
     assert part["extra"] == {"a": [1, 2.5, {"b": None}]}
 
 
-def test_a_forwarded_user_counts_in_another_store(house: House) -> None:
-    enter(house, "stores")
+def test_a_forwarded_user_counts_in_another_store(system: TestSystem) -> None:
+    enter(system, "stores")
 
-    part = await_part(house, "stores")
-
-    assert (part["user_id"], "session_id" in part) == ("u1", False)
-
-
-def test_a_forwarded_user_counts_after_a_retry(house: House, tmp_path: Path) -> None:
-    enter(house, "retries", make_waiting("tea", tmp_path / "gate", tries=2))
-
-    part = await_part(house, "retries")
+    part = await_part(system, "stores")
 
     assert (part["user_id"], "session_id" in part) == ("u1", False)
 
 
-def fail_once(house: House, uid: str, gate: Path) -> DeadLetter:
+def test_a_forwarded_user_counts_after_a_retry(system: TestSystem, tmp_path: Path) -> None:
+    enter(system, "retries", make_waiting("tea", tmp_path / "gate", tries=2))
+
+    part = await_part(system, "retries")
+
+    assert (part["user_id"], "session_id" in part) == ("u1", False)
+
+
+def fail_once(system: TestSystem, uid: str, gate: Path) -> DeadLetter:
     """Return the dead letter of a teller that fails until the replay of the message."""
-    enter(house, uid, make_waiting("tea", gate, tries=RETRIES + 2))
-    (letter,) = wait_for(lambda: house.dead_letters(uid), "its retries end")
+    enter(system, uid, make_waiting("tea", gate, tries=RETRIES + 2))
+    (letter,) = wait_for(lambda: system.dead_letters(uid), "its retries end")
     return letter
 
 
-def test_a_forwarded_user_counts_after_a_replay(house: House, tmp_path: Path) -> None:
-    letter = fail_once(house, "replays", tmp_path / "gate")
+def test_a_forwarded_user_counts_after_a_replay(system: TestSystem, tmp_path: Path) -> None:
+    letter = fail_once(system, "replays", tmp_path / "gate")
 
-    replay(house, "replays", letter.id)
+    replay(system, "replays", letter.id)
 
-    part = await_part(house, "replays")
+    part = await_part(system, "replays")
     assert (part["user_id"], "session_id" in part) == ("u1", False)
-    wait_for(lambda: house.rows("replays", "SELECT 1 FROM pending") == [], "no row is left")
+    wait_for(lambda: system.rows("replays", "SELECT 1 FROM pending") == [], "no row is left")
 
 
-def test_a_replay_with_another_message_names_no_user(house: House, tmp_path: Path) -> None:
-    letter = fail_once(house, "forged", tmp_path / "gate")
+def test_a_replay_with_another_message_names_no_user(system: TestSystem, tmp_path: Path) -> None:
+    letter = fail_once(system, "forged", tmp_path / "gate")
     data = letter.data.replace(b'"u1"', b'"victim"')
     assert data != letter.data
 
     fields = {"agent": letter.agent, "data": data, "replay_of": letter.id}
-    house.client.redis.xadd(input_of("forged"), fields)
+    system.client.redis.xadd(input_of("forged"), fields)
 
-    assert "user_id" not in await_part(house, "forged")
+    assert "user_id" not in await_part(system, "forged")
 
 
-@pytest.mark.parametrize("house", [IDENTITY_FIELDS], indirect=True, ids=["trusted"])
-def test_an_ingress_can_vouch_for_outside_parts(house: House) -> None:
-    enter(house, "stranger")
+@pytest.mark.parametrize("system", [IDENTITY_FIELDS], indirect=True, ids=["trusted"])
+def test_an_ingress_can_vouch_for_outside_parts(system: TestSystem) -> None:
+    enter(system, "stranger")
 
-    part = await_part(house, "stranger")
+    part = await_part(system, "stranger")
 
     assert (part["user_id"], part["session_id"]) == ("victim", "s1")

@@ -12,7 +12,7 @@ from tests.support.bundles import (
     make_uid,
 )
 from tests.support.client import input_of, make_envelope
-from tests.support.house import House
+from tests.support.system import TestSystem
 
 CHAT = {
     "agent_class": "chat_agent",
@@ -24,59 +24,59 @@ CHAT = {
 }
 
 
-def deploy(house: House, *agents: Json) -> str:
+def deploy(system: TestSystem, *agents: Json) -> str:
     uid = make_uid()
-    house.deploy(make_bundle(uid, *agents))
+    system.deploy(make_bundle(uid, *agents))
     return uid
 
 
-def hand(house: House, uid: str, alias: str, data: bytes, **fields: str) -> str:
+def hand(system: TestSystem, uid: str, alias: str, data: bytes, **fields: str) -> str:
     """Append an envelope for one agent, wait until it has run, and return the entry's ID."""
-    ident: bytes = house.client.redis.xadd(input_of(uid), {"agent": alias, "data": data, **fields})
-    house.client.await_done(uid, ident.decode())
+    ident: bytes = system.client.redis.xadd(input_of(uid), {"agent": alias, "data": data, **fields})
+    system.client.await_done(uid, ident.decode())
     return ident.decode()
 
 
-def test_only_the_named_agent_receives_the_message(house: House) -> None:
+def test_only_the_named_agent_receives_the_message(system: TestSystem) -> None:
     uid = deploy(
-        house, *[make_memory("write", hears="User", alias=alias) for alias in ("one", "other")]
+        system, *[make_memory("write", senders="User", alias=alias) for alias in ("one", "other")]
     )
 
-    hand(house, uid, "one_", make_envelope("tea"))
+    hand(system, uid, "one_", make_envelope("tea"))
 
-    assert house.contents(uid) == ["tea"]
-    assert [said.sender for said in house.client.log(uid)] == ["one"]
-
-
-@pytest.mark.parametrize("hears", ["nobody", "!User", ["x", "y"]])
-def test_the_named_agent_ignores_its_agent_from(house: House, hears: object) -> None:
-    uid = deploy(house, make_memory("write", hears=hears) | {"wf_publish_results": False})
-
-    hand(house, uid, "memory_write_", make_envelope("tea"))
-
-    assert house.contents(uid) == ["tea"]
+    assert system.contents(uid) == ["tea"]
+    assert [said.sender for said in system.client.log(uid)] == ["one"]
 
 
-def test_only_the_answer_to_an_agent_entry_is_published(house: House) -> None:
-    uid = deploy(house, *make_commands())
+@pytest.mark.parametrize("senders", ["nobody", "!User", ["x", "y"]])
+def test_the_named_agent_ignores_its_agent_from(system: TestSystem, senders: object) -> None:
+    uid = deploy(system, make_memory("write", senders=senders) | {"wf_publish_results": False})
 
-    hand(house, uid, "dispatch_write_", make_envelope("/write tea", sender="Mallory"))
+    hand(system, uid, "memory_write_", make_envelope("tea"))
 
-    assert [said.sender for said in house.client.log(uid)] == ["dispatch_write", "memory_write"]
-    assert house.contents(uid) == ["tea"]
-
-
-def test_an_agent_without_a_swarm_receives_agent_entries(house: House) -> None:
-    uid = deploy(house, make_memory("write") | {"agent_rec_swarm": "", "agent_send_swarm": ""})
-
-    hand(house, uid, "memory_write_", make_envelope("tea"))
-
-    assert house.contents(uid) == ["tea"]
+    assert system.contents(uid) == ["tea"]
 
 
-def test_a_chat_agent_publishes_as_its_user(house: House) -> None:
+def test_only_the_answer_to_an_agent_entry_is_published(system: TestSystem) -> None:
+    uid = deploy(system, *make_commands())
+
+    hand(system, uid, "dispatch_write_", make_envelope("/write tea", sender="Mallory"))
+
+    assert [said.sender for said in system.client.log(uid)] == ["dispatch_write", "memory_write"]
+    assert system.contents(uid) == ["tea"]
+
+
+def test_an_agent_without_a_swarm_receives_agent_entries(system: TestSystem) -> None:
+    uid = deploy(system, make_memory("write") | {"agent_rec_swarm": "", "agent_send_swarm": ""})
+
+    hand(system, uid, "memory_write_", make_envelope("tea"))
+
+    assert system.contents(uid) == ["tea"]
+
+
+def test_a_chat_agent_publishes_as_its_user(system: TestSystem) -> None:
     uid = deploy(
-        house,
+        system,
         CHAT,
         *[
             agent | {"agent_from": "Ann"} if "dispatch" in agent["agent_alias"] else agent
@@ -84,9 +84,9 @@ def test_a_chat_agent_publishes_as_its_user(house: House) -> None:
         ],
     )
 
-    ident = hand(house, uid, "ann", make_envelope("/write tea", sender="Mallory"))
+    ident = hand(system, uid, "ann", make_envelope("/write tea", sender="Mallory"))
 
-    first = house.client.log(uid)[0]
+    first = system.client.log(uid)[0]
     assert (first.sender, first.text, first.input) == ("Ann", "/write tea", ident)
     assert first.envelope["args"] == [
         {
@@ -96,51 +96,51 @@ def test_a_chat_agent_publishes_as_its_user(house: House) -> None:
             "type": "text/plain",
         }
     ]
-    assert house.contents(uid) == ["tea"]
+    assert system.contents(uid) == ["tea"]
 
 
-def test_a_chat_message_keeps_its_type(house: House) -> None:
-    uid = deploy(house, CHAT)
+def test_a_chat_message_keeps_its_type(system: TestSystem) -> None:
+    uid = deploy(system, CHAT)
     data = orjson.dumps({"from": "x", "args": [{"text": '{"a": 1}', "type": "application/json"}]})
 
-    hand(house, uid, "ann", data)
+    hand(system, uid, "ann", data)
 
-    (said,) = house.client.log(uid)
+    (said,) = system.client.log(uid)
     assert (said.text, said.envelope["args"][0]["type"]) == ('{"a": 1}', "application/json")
 
 
-def test_a_producer_id_has_one_effect(house: House) -> None:
-    uid = deploy(house, make_memory("write"))
+def test_a_producer_id_has_one_effect(system: TestSystem) -> None:
+    uid = deploy(system, make_memory("write"))
 
     for _ in range(3):
-        hand(house, uid, "memory_write_", make_envelope("tea"), id="msg_1")
+        hand(system, uid, "memory_write_", make_envelope("tea"), id="msg_1")
 
-    assert house.contents(uid) == ["tea"]
+    assert system.contents(uid) == ["tea"]
 
 
 @pytest.mark.parametrize("alias", ["nobody", "viewer", "mute", "off_", "é\n"])
 def test_an_entry_for_an_agent_that_takes_nothing_becomes_a_dead_letter(
-    house: House, alias: str
+    system: TestSystem, alias: str
 ) -> None:
     uid = deploy(
-        house,
+        system,
         CHAT | {"agent_class": "viewer_agent", "agent_alias": "viewer"},
         CHAT | {"agent_alias": "mute", "agent_send_swarm": ""},
         make_agent("off", "add_1") | {"wf_call_webhook": False},
     )
 
-    ident = hand(house, uid, alias, make_envelope("tea"))
+    ident = hand(system, uid, alias, make_envelope("tea"))
 
-    letter = house.await_dead_letter(uid, ident)
+    letter = system.await_dead_letter(uid, ident)
     assert "that takes messages" in letter.error
     assert orjson.loads(letter.data)["args"][0]["text"] == "tea"
 
 
-def test_a_malformed_envelope_becomes_a_dead_letter(house: House) -> None:
-    uid = deploy(house, make_memory("write"))
+def test_a_malformed_envelope_becomes_a_dead_letter(system: TestSystem) -> None:
+    uid = deploy(system, make_memory("write"))
 
     letters = [
-        house.await_dead_letter(uid, hand(house, uid, "memory_write_", data))
+        system.await_dead_letter(uid, hand(system, uid, "memory_write_", data))
         for data in (b"", b"tea", b'{"args":{}}')
     ]
 
@@ -149,19 +149,19 @@ def test_a_malformed_envelope_becomes_a_dead_letter(house: House) -> None:
     )
 
 
-def test_hops_of_agent_entries_count(house: House) -> None:
-    uid = deploy(house, make_agent("plus", "add_1"))
+def test_hops_of_agent_entries_count(system: TestSystem) -> None:
+    uid = deploy(system, make_agent("plus", "add_1"))
 
-    ident = hand(house, uid, "plus_", make_envelope("1"))
+    ident = hand(system, uid, "plus_", make_envelope("1"))
 
-    assert "worker.max_hops" in house.await_dead_letter(uid, ident).error
+    assert "worker.max_hops" in system.await_dead_letter(uid, ident).error
 
 
-def test_an_entry_with_swarm_and_agent_goes_to_the_agent(house: House) -> None:
+def test_an_entry_with_swarm_and_agent_goes_to_the_agent(system: TestSystem) -> None:
     uid = deploy(
-        house, *[make_memory("write", hears="User", alias=alias) for alias in ("one", "other")]
+        system, *[make_memory("write", senders="User", alias=alias) for alias in ("one", "other")]
     )
 
-    hand(house, uid, "one_", make_envelope("tea"), swarm="chat")
+    hand(system, uid, "one_", make_envelope("tea"), swarm="chat")
 
-    assert [said.sender for said in house.client.log(uid)] == ["one"]
+    assert [said.sender for said in system.client.log(uid)] == ["one"]

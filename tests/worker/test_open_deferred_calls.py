@@ -13,7 +13,7 @@ from memrelay.worker.deferred_calls.runner import DeferredCallRunner
 from memrelay.worker.limits import WorkerLimits
 from tests.support.bundles import STORE, make_agent, make_bundle
 
-KEEPER = make_agent("keeper", "memory_write", {"memory_id": STORE}, hears="User")
+KEEPER = make_agent("keeper", "memory_write", {"memory_id": STORE}, senders="User")
 PLAN = Plan(check(make_bundle("p", KEEPER)).accepted())
 
 

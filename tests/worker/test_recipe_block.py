@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from memrelay.blocks.recipe import RecipeArgs
 from tests.support.bundles import Json, make_agent, make_bundle
-from tests.support.house import House
+from tests.support.system import TestSystem
 from tests.support.waiting import wait_for
 
 FIRST, SECOND = {"type": "derive_query"}, {"type": "rewrite_query"}
@@ -20,37 +20,37 @@ LOG: Json = {
 }
 
 
-def answer(house: House, uid: str, text: str, **args: Any) -> str:
+def answer(system: TestSystem, uid: str, text: str, **args: Any) -> str:
     """Deploy the block with these arguments, and return its answer to a text."""
-    house.deploy(make_bundle(uid, make_agent("reader", "recipe", args, hears="User")))
-    house.client.enter(uid, text)
+    system.deploy(make_bundle(uid, make_agent("reader", "recipe", args, senders="User")))
+    system.client.enter(uid, text)
 
     def texts() -> list[str]:
-        return [one.text for one in house.client.log(uid) if one.sender != "User"]
+        return [one.text for one in system.client.log(uid) if one.sender != "User"]
 
     wait_for(texts, "the answer")
     (found,) = texts()
     return found
 
 
-def test_a_text_is_the_query_and_an_object_is_the_intent(house: House) -> None:
-    assert answer(house, "one", "Last DEPLOY", definition=QUERY) == "last deploy"
+def test_a_text_is_the_query_and_an_object_is_the_intent(system: TestSystem) -> None:
+    assert answer(system, "one", "Last DEPLOY", definition=QUERY) == "last deploy"
     intent = json.dumps({"keywords": ["Contact", "Method"], "query": "x"})
-    assert answer(house, "two", intent, definition=QUERY) == "contact method"
+    assert answer(system, "two", intent, definition=QUERY) == "contact method"
 
 
-def test_the_answer_is_the_final_output_or_the_whole_result(house: House) -> None:
-    items = answer(house, "items", "Tea", definition=QUERY, output="items")
-    result = json.loads(answer(house, "result", "Tea", definition=QUERY, output="result"))
+def test_the_answer_is_the_final_output_or_the_whole_result(system: TestSystem) -> None:
+    items = answer(system, "items", "Tea", definition=QUERY, output="items")
+    result = json.loads(answer(system, "result", "Tea", definition=QUERY, output="result"))
 
     assert json.loads(items) == "tea"
     assert (result["success"], result["formattedOutput"]) == (True, "tea")
     assert list(result["stepResults"]) == ["derive_query", "rewrite_query"]
 
 
-def test_a_recipe_that_fails_or_is_missing_answers_with_an_error(house: House) -> None:
-    failed = json.loads(answer(house, "failed", "x", definition=LOG))
-    missing = json.loads(answer(house, "missing", "x", recipe="none"))
+def test_a_recipe_that_fails_or_is_missing_answers_with_an_error(system: TestSystem) -> None:
+    failed = json.loads(answer(system, "failed", "x", definition=LOG))
+    missing = json.loads(answer(system, "missing", "x", recipe="none"))
 
     assert "nowhere" in failed["error"]
     assert "no recipe has the id 'none'" in missing["error"]
@@ -80,18 +80,18 @@ PREFERENCES: Json = {
 ADA: Json = {"user": {"user_id": "ada"}}
 
 
-def test_scope_variables_come_from_the_arguments_or_from_the_message(house: House) -> None:
+def test_scope_variables_come_from_the_arguments_or_from_the_message(system: TestSystem) -> None:
     other = json.dumps({"query": "x", "scope_variables": {"user": {"user_id": "ben"}}})
-    fixed = answer(house, "fixed", other, definition=PREFERENCES, scope_variables=ADA)
-    given = answer(house, "given", other, definition=PREFERENCES)
+    fixed = answer(system, "fixed", other, definition=PREFERENCES, scope_variables=ADA)
+    given = answer(system, "given", other, definition=PREFERENCES)
 
     assert "ada" in json.loads(fixed)["error"]
     assert "ben" in json.loads(given)["error"]
 
 
 @pytest.mark.parametrize("output", ["formatted", "items"])
-def test_an_answer_without_items_gives_the_warnings(house: House, output: str) -> None:
-    found = json.loads(answer(house, f"no-{output}", "x", definition=PREFERENCES, output=output))
+def test_an_answer_without_items_gives_the_warnings(system: TestSystem, output: str) -> None:
+    found = json.loads(answer(system, f"no-{output}", "x", definition=PREFERENCES, output=output))
 
     assert [one["code"] for one in found["warnings"]] == ["unresolved"]
     assert "user_id" in found["warnings"][0]["message"]

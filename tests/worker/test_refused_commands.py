@@ -2,23 +2,23 @@
 
 from tests.support.bundles import make_bundle, make_uid
 from tests.support.client import input_of, make_envelope, swarm_of
-from tests.support.house import House
+from tests.support.system import TestSystem
 from tests.support.waiting import wait_for
 
 
 def test_a_refused_message_is_sent_when_it_comes_back() -> None:
     uid = make_uid()
-    with House() as house:
-        worker, redis = house.start_worker(bundles=[make_bundle(uid)]), house.client.redis
-        house.client.ask(uid, "/write tea")
+    with TestSystem() as system:
+        worker, redis = system.start_worker(bundles=[make_bundle(uid)]), system.client.redis
+        system.client.ask(uid, "/write tea")
         redis.rename(swarm_of(uid, "chat"), "aside")
         redis.set(swarm_of(uid, "chat"), "no log")
-        refused = house.client.enter(uid, "/write milk")
-        house.client.await_done(uid, refused)
-        wait_for(lambda: "server_refused_commands" in worker.said, "the worker logs it")
+        refused = system.client.enter(uid, "/write milk")
+        system.client.await_done(uid, refused)
+        wait_for(lambda: "server_refused_commands" in worker.output, "the worker logs it")
         redis.delete(swarm_of(uid, "chat"))
         for text in ("one", "two", "three"):  # the next batch deletes settled inbox rows
-            house.client.ask(uid, f"/write {text}")
+            system.client.ask(uid, f"/write {text}")
 
         with redis.pipeline(transaction=True) as pipe:  # as in an older file of the server
             pipe.delete(input_of(uid))
@@ -26,12 +26,12 @@ def test_a_refused_message_is_sent_when_it_comes_back() -> None:
                 input_of(uid), {"swarm": "chat", "data": make_envelope("/write milk")}, id=refused
             )
             pipe.execute()
-        house.client.await_done(uid, refused)
+        system.client.await_done(uid, refused)
 
-        assert house.contents(uid) == ["tea", "milk", "one", "two", "three"]
-        assert [said.sender for said in house.client.log(uid) if said.input == refused] == [
+        assert system.contents(uid) == ["tea", "milk", "one", "two", "three"]
+        assert [said.sender for said in system.client.log(uid) if said.input == refused] == [
             "User",
             "dispatch_write",
             "memory_write",
         ]
-        assert house.dead_letters(uid) == []
+        assert system.dead_letters(uid) == []

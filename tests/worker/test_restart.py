@@ -9,7 +9,7 @@ import pytest
 
 from memrelay.worker.run.recovery_turns import TOGETHER, RecoveryTurns
 from tests.support.bundles import make_bundle, make_uid
-from tests.support.house import House
+from tests.support.system import TestSystem
 from tests.support.waiting import wait_for
 
 
@@ -30,21 +30,21 @@ def test_a_store_at_rest_is_opened_only_if_its_file_changed(
     change: Callable[[Path], None], recovers: bool
 ) -> None:
     uid = make_uid()
-    with House() as house:
-        worker = house.start_stepping_worker(bundles=[make_bundle(uid)])
-        house.client.answer(uid, "/write before")
-        wait_for(lambda: "at rest" in house.steps, "the idle pipeline rests")
+    with TestSystem() as system:
+        worker = system.start_stepping_worker(bundles=[make_bundle(uid)])
+        system.client.answer(uid, "/write before")
+        wait_for(lambda: "at rest" in system.steps, "the idle pipeline rests")
         worker.kill()
-        change(house.store_file(uid))
-        recovered = house.steps.count("taken over")
-        ident = house.client.enter(uid, "/write waiting")
+        change(system.store_file(uid))
+        recovered = system.steps.count("taken over")
+        ident = system.client.enter(uid, "/write waiting")
 
-        house.start_stepping_worker()
-        house.client.await_done(uid, ident)
-        house.client.answer(uid, "/write after")
+        system.start_stepping_worker()
+        system.client.await_done(uid, ident)
+        system.client.answer(uid, "/write after")
 
-        assert (house.steps.count("taken over") > recovered) == recovers
-        assert house.contents(uid) == ["before", "waiting", "after"]
+        assert (system.steps.count("taken over") > recovered) == recovers
+        assert system.contents(uid) == ["before", "waiting", "after"]
 
 
 def test_turns_are_taken_in_order_and_a_stuck_one_ends() -> None:

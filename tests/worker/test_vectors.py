@@ -14,10 +14,10 @@ from tests.memory.builders import MEMORY_ID, NOW, make_store, perform
 from tests.support.bundles import make_bundle, make_commands, make_memory, make_relay, make_uid
 from tests.support.calls import call
 from tests.support.embedding_server import KEY, EmbeddingServer, embedding_server
-from tests.support.house import House
 from tests.support.locks import locked
-from tests.support.told import await_told, type_command
+from tests.support.system import TestSystem
 from tests.support.waiting import wait_for
+from tests.support.worker_reports import await_report, type_command
 
 
 def make_embedding_bundle(uid: str, **keys: Any) -> dict[str, Any]:
@@ -27,7 +27,7 @@ def make_embedding_bundle(uid: str, **keys: Any) -> dict[str, Any]:
         uid,
         *make_commands(),
         make_relay("mean", r"^/mean\s+(.*)"),
-        make_memory("search", alias="memory_mean", hears="dispatch_mean", mode=mode),
+        make_memory("search", alias="memory_mean", senders="dispatch_mean", mode=mode),
         **keys,
     )
 
@@ -42,117 +42,117 @@ def options(server: EmbeddingServer, **others: Any) -> dict[str, Any]:
     } | others
 
 
-def searched(house: House, uid: str, query: str) -> list[str]:
+def searched(system: TestSystem, uid: str, query: str) -> list[str]:
     """Search by the operation, which is semantic under every bundle."""
-    found = call(house, uid, "records.search", {"query": query, "mode": "semantic"})
+    found = call(system, uid, "records.search", {"query": query, "mode": "semantic"})
     return [hit["record"]["content"] for hit in found["items"]]
 
 
 @contextmanager
-def embedding_house(uid: str, **config: Any) -> Iterator[tuple[House, EmbeddingServer]]:
+def embedding_system(uid: str, **config: Any) -> Iterator[tuple[TestSystem, EmbeddingServer]]:
     """Start a worker for a bundle, with an embedding endpoint that counts letters."""
-    with embedding_server() as server, House() as house:
-        house.start_stepping_worker(
+    with embedding_server() as server, TestSystem() as system:
+        system.start_stepping_worker(
             bundles=[make_embedding_bundle(uid)], embedding=options(server), **config
         )
-        yield house, server
+        yield system, server
 
 
-def vectors(house: House, uid: str) -> int:
-    (count,) = house.rows(
+def vectors(system: TestSystem, uid: str) -> int:
+    (count,) = system.rows(
         uid, "SELECT (SELECT count(*) FROM vectors_0) + (SELECT count(*) FROM vectors_1)"
     )[0]
     return int(count)
 
 
-def await_vectors(house: House, uid: str, count: int) -> None:
+def await_vectors(system: TestSystem, uid: str, count: int) -> None:
     wait_for(
-        lambda: house.store_file(uid).exists() and vectors(house, uid) == count,
+        lambda: system.store_file(uid).exists() and vectors(system, uid) == count,
         f"{count} vectors are there",
     )
 
 
 def test_writes_edits_and_deletions_update_vectors() -> None:
     uid = make_uid()
-    with embedding_house(uid) as (house, server):
+    with embedding_system(uid) as (system, server):
         for text in ("tea", "coffee"):
-            house.client.answer(uid, f"/write {text}")
-        await_vectors(house, uid, 2)
+            system.client.answer(uid, f"/write {text}")
+        await_vectors(system, uid, 2)
 
-        (first,) = house.rows(uid, "SELECT guid FROM records WHERE row = 1")[0]
-        house.client.answer(uid, f"/delete {first}")
+        (first,) = system.rows(uid, "SELECT guid FROM records WHERE row = 1")[0]
+        system.client.answer(uid, f"/delete {first}")
 
-        await_vectors(house, uid, 1)
+        await_vectors(system, uid, 1)
         assert sorted(text for texts in server.asked[1:] for text in texts) == ["coffee", "tea"]
 
 
 def test_an_empty_store_with_new_vectors_needs_no_reindex() -> None:
     uid = make_uid()
-    with embedding_house(uid) as (house, _):
-        house.client.answer(uid, "/delete nobody")
-        wait_for(lambda: house.rows(uid, "SELECT 1 FROM vector_sets"), "its vectors begin")
+    with embedding_system(uid) as (system, _):
+        system.client.answer(uid, "/delete nobody")
+        wait_for(lambda: system.rows(uid, "SELECT 1 FROM vector_sets"), "its vectors begin")
 
-        house.client.answer(uid, "/write tea")
+        system.client.answer(uid, "/write tea")
 
-        await_vectors(house, uid, 1)
-        assert "vectors_paused" not in house.workers[0].said
+        await_vectors(system, uid, 1)
+        assert "vectors_paused" not in system.workers[0].output
 
 
 def test_an_unwanted_store_gets_no_vectors() -> None:
     wanted, unwanted = make_uid(), make_uid()
-    with embedding_house(wanted) as (house, server):
-        house.deploy(make_bundle(unwanted))
-        house.client.answer(unwanted, "/write secret")
-        house.client.answer(wanted, "/write tea")
+    with embedding_system(wanted) as (system, server):
+        system.deploy(make_bundle(unwanted))
+        system.client.answer(unwanted, "/write secret")
+        system.client.answer(wanted, "/write tea")
 
-        await_vectors(house, wanted, 1)
+        await_vectors(system, wanted, 1)
 
-        assert vectors(house, unwanted) == 0
+        assert vectors(system, unwanted) == 0
         assert not any("secret" in text for texts in server.asked for text in texts)
 
 
 def test_earlier_records_get_vectors() -> None:
     uid = make_uid()
-    with embedding_server() as server, House() as house:
-        before = house.start_worker(bundles=[make_bundle(uid)], embedding=options(server))
-        house.client.enter_together(uid, [f"/write {number}" for number in range(300)])
-        house.client.await_quiet(uid)
+    with embedding_server() as server, TestSystem() as system:
+        before = system.start_worker(bundles=[make_bundle(uid)], embedding=options(server))
+        system.client.enter_together(uid, [f"/write {number}" for number in range(300)])
+        system.client.await_quiet(uid)
         before.stop()
 
-        house.start_worker(bundles=[make_embedding_bundle(uid)], embedding=options(server))
+        system.start_worker(bundles=[make_embedding_bundle(uid)], embedding=options(server))
 
-        await_vectors(house, uid, 300)
+        await_vectors(system, uid, 300)
 
 
 def test_a_store_keeps_its_vectors_under_another_bundle() -> None:
     uid = make_uid()
-    with embedding_house(uid) as (house, server):
-        house.client.answer(uid, "/write aaa")
-        await_vectors(house, uid, 1)
-        house.workers[-1].stop()
-        house.deploy(make_bundle(uid), announced=False)
-        house.start_worker(embedding=options(server))
+    with embedding_system(uid) as (system, server):
+        system.client.answer(uid, "/write aaa")
+        await_vectors(system, uid, 1)
+        system.workers[-1].stop()
+        system.deploy(make_bundle(uid), announced=False)
+        system.start_worker(embedding=options(server))
 
-        house.client.answer(uid, "/write bbb")
+        system.client.answer(uid, "/write bbb")
 
-        await_vectors(house, uid, 2)
-        assert searched(house, uid, "bb") == ["bbb"]
+        await_vectors(system, uid, 2)
+        assert searched(system, uid, "bb") == ["bbb"]
 
 
 @pytest.mark.slow
 def test_a_reindex_covers_a_store_whose_bundle_uses_words() -> None:
     uid = make_uid()
-    with embedding_house(uid) as (house, _):
-        house.client.answer(uid, "/write tea")
-        await_vectors(house, uid, 1)
-        house.workers[-1].stop()
-        house.deploy(make_bundle(uid), announced=False)
-        house.start_worker(embedding={"model": "wordllama"})
+    with embedding_system(uid) as (system, _):
+        system.client.answer(uid, "/write tea")
+        await_vectors(system, uid, 1)
+        system.workers[-1].stop()
+        system.deploy(make_bundle(uid), announced=False)
+        system.start_worker(embedding={"model": "wordllama"})
 
-        type_command(house, "reindex", uid)
+        type_command(system, "reindex", uid)
 
         wait_for(
-            lambda: set_of(house, uid) == [("wordllama-l2-supercat", 1)], "the new vectors serve"
+            lambda: set_of(system, uid) == [("wordllama-l2-supercat", 1)], "the new vectors serve"
         )
 
 
@@ -165,38 +165,40 @@ def test_imported_entries_get_vectors(tmp_path: Path) -> None:
     other.close()
     exported = export_lines(Path(other.path), MEMORY_ID, NOW)
     lines = [msgspec.json.encode(line).decode() for line in exported]
-    with embedding_server() as server, House() as house:
-        house.start_worker(bundles=[make_bundle(uid)], embedding=options(server))
+    with embedding_server() as server, TestSystem() as system:
+        system.start_worker(bundles=[make_bundle(uid)], embedding=options(server))
 
-        call(house, uid, "records.import", {"lines": lines})
+        call(system, uid, "records.import", {"lines": lines})
 
-        await_vectors(house, uid, 2)
-        assert not call(house, uid, "knowledge.search", {"query": "aa"})["degraded"]
+        await_vectors(system, uid, 2)
+        assert not call(system, uid, "knowledge.search", {"query": "aa"})["degraded"]
 
 
 def test_a_reindex_creates_no_store() -> None:
     uid = make_uid()
-    with embedding_house(uid) as (house, _):
-        type_command(house, "reindex", uid)
-        wait_for(lambda: not house.client.redis.exists("memrelay:remake"), "it has begun")
+    with embedding_system(uid) as (system, _):
+        type_command(system, "reindex", uid)
+        wait_for(lambda: not system.client.redis.exists("memrelay:remake"), "it has begun")
 
-        assert not house.store_file(uid).exists()
+        assert not system.store_file(uid).exists()
 
 
 @pytest.mark.slow
 def test_writes_do_not_wait_for_a_hanging_endpoint() -> None:
     uid = make_uid()
-    with embedding_house(uid) as (house, server):
+    with embedding_system(uid) as (system, server):
         server.open.clear()
-        house.client.answer(uid, "/write first")
-        await_told(house, uid, lambda told: told["vectors_todo"] == 1, "its vector is awaited")
+        system.client.answer(uid, "/write first")
+        await_report(
+            system, uid, lambda report: report["vectors_todo"] == 1, "its vector is awaited"
+        )
 
-        house.client.enter_together(uid, [f"/write {number}" for number in range(500)])
-        house.client.await_quiet(uid)
+        system.client.enter_together(uid, [f"/write {number}" for number in range(500)])
+        system.client.await_quiet(uid)
 
-        assert vectors(house, uid) == 0
+        assert vectors(system, uid) == 0
         server.open.set()
-        await_vectors(house, uid, 501)
+        await_vectors(system, uid, 501)
 
 
 def contents(answer: Any) -> list[str]:
@@ -205,28 +207,28 @@ def contents(answer: Any) -> list[str]:
 
 def test_a_query_waits_for_the_endpoint_and_delays_no_message() -> None:
     uid = make_uid()
-    with embedding_house(uid) as (house, server):
+    with embedding_system(uid) as (system, server):
         for text in ("aaa", "bbb"):
-            house.client.answer(uid, f"/write {text}")
-        await_vectors(house, uid, 2)
+            system.client.answer(uid, f"/write {text}")
+        await_vectors(system, uid, 2)
         server.open.clear()
 
-        question = house.client.enter(uid, "/mean aa")
-        house.client.answer(uid, "/write ccc")
-        assert answer_to(house, uid, question) is None
+        question = system.client.enter(uid, "/mean aa")
+        system.client.answer(uid, "/write ccc")
+        assert answer_to(system, uid, question) is None
         server.open.set()
-        house.client.await_quiet(uid)
-        answer = wait_for(lambda: answer_to(house, uid, question), "the answer")
+        system.client.await_quiet(uid)
+        answer = wait_for(lambda: answer_to(system, uid, question), "the answer")
 
         assert contents(answer) == ["aaa"]
         assert server.asked.count(["aa"]) == 1
-        assert house.dead_letters(uid) == []
+        assert system.dead_letters(uid) == []
 
 
-def answer_to(house: House, uid: str, ident: str) -> Any:
+def answer_to(system: TestSystem, uid: str, ident: str) -> Any:
     said = [
         said
-        for said in house.client.log(uid)
+        for said in system.client.log(uid)
         if said.input == ident and said.sender == "memory_mean"
     ]
     return orjson.loads(said[-1].text) if said else None
@@ -235,34 +237,34 @@ def answer_to(house: House, uid: str, ident: str) -> Any:
 @pytest.mark.slow
 def test_a_query_falls_back_to_words_if_the_endpoint_hangs() -> None:
     uid = make_uid()
-    with embedding_server() as server, House() as house:
-        house.start_worker(
+    with embedding_server() as server, TestSystem() as system:
+        system.start_worker(
             bundles=[make_embedding_bundle(uid, mode="hybrid")], embedding=options(server)
         )
-        house.client.answer(uid, "/write tea is hot")
-        await_vectors(house, uid, 1)
+        system.client.answer(uid, "/write tea is hot")
+        await_vectors(system, uid, 1)
         server.open.clear()
 
         questions = [
-            house.client.enter(uid, f"/mean {word} tea")
+            system.client.enter(uid, f"/mean {word} tea")
             for word in ("green", "black", "white", "cold")
         ]
-        answers = [wait_for(lambda: answer_to(house, uid, one), "the answer") for one in questions]  # noqa: B023
+        answers = [wait_for(lambda: answer_to(system, uid, one), "the answer") for one in questions]  # noqa: B023
 
         assert [contents(answer) for answer in answers] == [["tea is hot"]] * 4
-        assert house.dead_letters(uid) == []
+        assert system.dead_letters(uid) == []
         server.open.set()
 
 
 def test_a_query_without_an_endpoint_is_answered_with_the_reason() -> None:
     uid = make_uid()
-    with embedding_house(uid) as (house, server):
-        house.client.answer(uid, "/write aaa")
-        await_vectors(house, uid, 1)
+    with embedding_system(uid) as (system, server):
+        system.client.answer(uid, "/write aaa")
+        await_vectors(system, uid, 1)
         server.instead = [(401, b"")]
 
-        question = house.client.enter(uid, "/mean aa")
-        answer = wait_for(lambda: answer_to(house, uid, question), "the answer")
+        question = system.client.enter(uid, "/mean aa")
+        answer = wait_for(lambda: answer_to(system, uid, question), "the answer")
 
         assert "401" in answer["error"]
 
@@ -270,16 +272,16 @@ def test_a_query_without_an_endpoint_is_answered_with_the_reason() -> None:
 @pytest.mark.slow
 def test_the_built_in_model_adds_results_to_the_words() -> None:
     uid = make_uid()
-    with House() as house:
-        house.start_worker(
+    with TestSystem() as system:
+        system.start_worker(
             bundles=[make_embedding_bundle(uid, mode="hybrid")], embedding={"model": "local"}
         )
         for text in ("my cat sleeps all day", "the tea is cold"):
-            house.client.answer(uid, f"/write {text}")
-        await_vectors(house, uid, 2)
+            system.client.answer(uid, f"/write {text}")
+        await_vectors(system, uid, 2)
 
-        question = house.client.enter(uid, "/mean the kitten is always asleep")
-        answer = wait_for(lambda: answer_to(house, uid, question), "the answer")
+        question = system.client.enter(uid, "/mean the kitten is always asleep")
+        answer = wait_for(lambda: answer_to(system, uid, question), "the answer")
 
         assert contents(answer) == ["my cat sleeps all day"]
 
@@ -287,24 +289,26 @@ def test_the_built_in_model_adds_results_to_the_words() -> None:
 @pytest.mark.slow
 def test_an_embedder_fault_is_reported_until_it_ends() -> None:
     uid = make_uid()
-    with embedding_house(uid) as (house, server):
+    with embedding_system(uid) as (system, server):
         server.instead = [(503, b"")] * 2
-        house.client.answer(uid, "/write tea")
+        system.client.answer(uid, "/write tea")
 
-        await_told(house, uid, lambda told: "503" in told["vectors_fault"], "the fault is reported")
+        await_report(
+            system, uid, lambda report: "503" in report["vectors_fault"], "the fault is reported"
+        )
 
-        await_vectors(house, uid, 1)
-        await_told(house, uid, lambda told: not told["vectors_fault"], "it has passed")
+        await_vectors(system, uid, 1)
+        await_report(system, uid, lambda report: not report["vectors_fault"], "it has passed")
 
 
 def test_an_embedder_can_set_the_pause() -> None:
     uid = make_uid()
-    with embedding_house(uid) as (house, server):
+    with embedding_system(uid) as (system, server):
         server.instead, server.retry_after = [(429, b"")], "3"
 
-        house.client.answer(uid, "/write tea")
+        system.client.answer(uid, "/write tea")
 
-        await_vectors(house, uid, 1)
+        await_vectors(system, uid, 1)
         first, second = server.asked_at[:2]
         assert second - first >= 3
 
@@ -312,177 +316,177 @@ def test_an_embedder_can_set_the_pause() -> None:
 @pytest.mark.slow
 def test_a_locked_store_delays_no_other_vectors() -> None:
     uid, other = make_uid(), "instances/${pipeline_uid}/others"
-    with embedding_server() as server, House() as house:
+    with embedding_server() as server, TestSystem() as system:
         bundle = make_embedding_bundle(uid)
         bundle["agents"] += [
             make_relay("put", r"^/put\s+(.*)"),
-            make_memory("write", memory_id=other, alias="put", hears="dispatch_put"),
+            make_memory("write", memory_id=other, alias="put", senders="dispatch_put"),
             make_relay("ask", r"^/ask\s+(.*)"),
             make_memory(
-                "search", memory_id=other, alias="ask", hears="dispatch_ask", mode="semantic"
+                "search", memory_id=other, alias="ask", senders="dispatch_ask", mode="semantic"
             ),
         ]
-        house.start_stepping_worker(bundles=[bundle], embedding=options(server))
+        system.start_stepping_worker(bundles=[bundle], embedding=options(server))
         server.open.clear()
-        house.client.answer(uid, "/write tea")
-        with locked(house.store_file(uid)):
+        system.client.answer(uid, "/write tea")
+        with locked(system.store_file(uid)):
             server.open.set()
-            await_told(
-                house, uid, lambda told: bool(told["vectors_fault"]), "the lock is in the way"
+            await_report(
+                system, uid, lambda report: bool(report["vectors_fault"]), "the lock is in the way"
             )
 
-            house.client.answer(uid, "/put milk")
+            system.client.answer(uid, "/put milk")
 
             wait_for(
-                lambda: house.rows(uid, "SELECT count(*) FROM vectors_0", "others") == [(1,)],
+                lambda: system.rows(uid, "SELECT count(*) FROM vectors_0", "others") == [(1,)],
                 "it has its vector",
             )
-            assert vectors(house, uid) == 0
-        await_vectors(house, uid, 1)
+            assert vectors(system, uid) == 0
+        await_vectors(system, uid, 1)
 
 
 @pytest.mark.slow
 def test_a_failing_text_does_not_block_others() -> None:
     uid = make_uid()
-    with embedding_house(uid) as (house, server):
+    with embedding_system(uid) as (system, server):
         server.poison = "poison"
 
-        house.client.enter_together(
+        system.client.enter_together(
             uid, [f"/write {text}" for text in ("aaa", "poison", "bbb", "ccc")]
         )
 
-        await_vectors(house, uid, 4)  # one of them is empty
-        await_told(
-            house,
+        await_vectors(system, uid, 4)  # one of them is empty
+        await_report(
+            system,
             uid,
-            lambda told: not told["vectors_fault"] and not told["vectors_todo"],
+            lambda report: not report["vectors_fault"] and not report["vectors_todo"],
             "the input is empty",
         )
-        empty = house.rows(
+        empty = system.rows(
             uid, "SELECT content FROM records JOIN vectors_0 USING (row) WHERE length(vector) = 0"
         )
         assert empty == [("poison",)]
-        assert "text_without_vector" in house.workers[0].said
+        assert "text_without_vector" in system.workers[0].output
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("step", ["vectors made", "vectors kept"])
 def test_a_kill_while_embedding_leaves_nothing_behind(step: str) -> None:
     uid = make_uid()
-    with embedding_house(uid, die_on=step) as (house, server):
-        house.client.enter_together(uid, [f"/write {number}" for number in range(50)])
-        wait_for(lambda: not house.workers[-1].lives, "the worker has ended")
+    with embedding_system(uid, die_on=step) as (system, server):
+        system.client.enter_together(uid, [f"/write {number}" for number in range(50)])
+        wait_for(lambda: not system.workers[-1].lives, "the worker has ended")
 
-        house.start_worker(embedding=options(server))
-        house.client.await_quiet(uid)
+        system.start_worker(embedding=options(server))
+        system.client.await_quiet(uid)
 
-        await_vectors(house, uid, 50)
-        assert len(house.contents(uid)) == 50
+        await_vectors(system, uid, 50)
+        assert len(system.contents(uid)) == 50
 
 
 def test_without_an_embedder_no_vectors_are_made() -> None:
     uid = make_uid()
-    with House() as house:
-        house.start_worker(bundles=[make_embedding_bundle(uid)], embedding={"model": "none"})
+    with TestSystem() as system:
+        system.start_worker(bundles=[make_embedding_bundle(uid)], embedding={"model": "none"})
 
-        house.client.answer(uid, "/write tea")
+        system.client.answer(uid, "/write tea")
 
-        assert house.rows(uid, "SELECT * FROM vector_sets") == []
+        assert system.rows(uid, "SELECT * FROM vector_sets") == []
 
 
-def set_of(house: House, uid: str) -> list[tuple[str, int]]:
+def set_of(system: TestSystem, uid: str) -> list[tuple[str, int]]:
     return [
         (name.partition("/")[0], serves)
-        for name, serves in house.rows(uid, "SELECT fingerprint, serves FROM vector_sets")
+        for name, serves in system.rows(uid, "SELECT fingerprint, serves FROM vector_sets")
     ]
 
 
 def test_a_reindex_replaces_all_vectors_of_another_model() -> None:
     uid = make_uid()
-    with embedding_house(uid) as (house, _):
-        house.client.enter_together(uid, [f"/write {number}" for number in range(30)])
-        await_vectors(house, uid, 30)
-        house.workers[-1].stop()
+    with embedding_system(uid) as (system, _):
+        system.client.enter_together(uid, [f"/write {number}" for number in range(30)])
+        await_vectors(system, uid, 30)
+        system.workers[-1].stop()
 
-        house.start_worker(embedding={"model": "wordllama"})
-        house.client.answer(uid, "/write later")
-        await_told(
-            house,
+        system.start_worker(embedding={"model": "wordllama"})
+        system.client.answer(uid, "/write later")
+        await_report(
+            system,
             uid,
-            lambda told: "memrelay reindex" in told["vectors_fault"],
+            lambda report: "memrelay reindex" in report["vectors_fault"],
             "the other embedder is reported",
         )
-        assert (vectors(house, uid), set_of(house, uid)) == (30, [("letters", 1)])
+        assert (vectors(system, uid), set_of(system, uid)) == (30, [("letters", 1)])
 
-        typed = type_command(house, "reindex", uid)
+        typed = type_command(system, "reindex", uid)
 
         assert "recomputing the vectors" in typed.stdout
         wait_for(
-            lambda: set_of(house, uid) == [("wordllama-l2-supercat", 1)], "the new vectors serve"
+            lambda: set_of(system, uid) == [("wordllama-l2-supercat", 1)], "the new vectors serve"
         )
-        await_vectors(house, uid, 31)
-        await_told(
-            house,
+        await_vectors(system, uid, 31)
+        await_report(
+            system,
             uid,
-            lambda told: not told["vectors_fault"] and not told["vectors_todo"],
+            lambda report: not report["vectors_fault"] and not report["vectors_todo"],
             "the input is empty",
         )
 
 
 def test_a_reindex_discards_cached_query_vectors() -> None:
     uid = make_uid()
-    with embedding_house(uid) as (house, server):
-        house.client.enter_together(uid, ["/write aaa", "/write zzz"])
-        await_vectors(house, uid, 2)
-        assert contents(asked(house, uid, "/mean aa")) == ["aaa"]
+    with embedding_system(uid) as (system, server):
+        system.client.enter_together(uid, ["/write aaa", "/write zzz"])
+        await_vectors(system, uid, 2)
+        assert contents(asked(system, uid, "/mean aa")) == ["aaa"]
         server.letters = server.letters[::-1]  # another model with the same name
 
-        type_command(house, "reindex", uid)
+        type_command(system, "reindex", uid)
         wait_for(
-            lambda: house.rows(uid, "SELECT place, serves FROM vector_sets") == [(1, 1)],
+            lambda: system.rows(uid, "SELECT place, serves FROM vector_sets") == [(1, 1)],
             "the new vectors serve",
         )
 
-        assert contents(asked(house, uid, "/mean aa")) == ["aaa"]
+        assert contents(asked(system, uid, "/mean aa")) == ["aaa"]
 
 
-def asked(house: House, uid: str, text: str) -> Any:
-    question = house.client.enter(uid, text)
-    return wait_for(lambda: answer_to(house, uid, question), "the answer")
+def asked(system: TestSystem, uid: str, text: str) -> Any:
+    question = system.client.enter(uid, text)
+    return wait_for(lambda: answer_to(system, uid, question), "the answer")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("step", ["vectors begun anew", "vectors made", "vectors kept"])
 def test_an_interrupted_reindex_continues(step: str) -> None:
     uid = make_uid()
-    with embedding_house(uid) as (house, _):
-        house.client.enter_together(uid, [f"/write {number}" for number in range(30)])
-        await_vectors(house, uid, 30)
-        house.workers[-1].stop()
-        house.start_stepping_worker(embedding={"model": "wordllama"}, die_on=step)
+    with embedding_system(uid) as (system, _):
+        system.client.enter_together(uid, [f"/write {number}" for number in range(30)])
+        await_vectors(system, uid, 30)
+        system.workers[-1].stop()
+        system.start_stepping_worker(embedding={"model": "wordllama"}, die_on=step)
 
-        type_command(house, "reindex", uid)
-        wait_for(lambda: not house.workers[-1].lives, "the worker has ended")
-        house.start_worker(embedding={"model": "wordllama"})
+        type_command(system, "reindex", uid)
+        wait_for(lambda: not system.workers[-1].lives, "the worker has ended")
+        system.start_worker(embedding={"model": "wordllama"})
 
         wait_for(
-            lambda: set_of(house, uid) == [("wordllama-l2-supercat", 1)], "the new vectors serve"
+            lambda: set_of(system, uid) == [("wordllama-l2-supercat", 1)], "the new vectors serve"
         )
-        await_vectors(house, uid, 30)
+        await_vectors(system, uid, 30)
 
 
 @pytest.mark.slow
 def test_a_requested_reindex_waits_for_a_worker() -> None:
     uid = make_uid()
-    with embedding_house(uid) as (house, _):
-        house.client.answer(uid, "/write tea")
-        await_vectors(house, uid, 1)
-        house.workers[-1].stop()
+    with embedding_system(uid) as (system, _):
+        system.client.answer(uid, "/write tea")
+        await_vectors(system, uid, 1)
+        system.workers[-1].stop()
 
-        typed = type_command(house, "reindex", uid, "--json")
-        house.start_worker(embedding={"model": "wordllama"})
+        typed = type_command(system, "reindex", uid, "--json")
+        system.start_worker(embedding={"model": "wordllama"})
 
         assert '"begun":false' in typed.stdout.replace(" ", "")
         wait_for(
-            lambda: set_of(house, uid) == [("wordllama-l2-supercat", 1)], "the new vectors serve"
+            lambda: set_of(system, uid) == [("wordllama-l2-supercat", 1)], "the new vectors serve"
         )

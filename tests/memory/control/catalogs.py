@@ -10,18 +10,18 @@ from memrelay.memory.control.dead_letters import DeadLetter
 from tests.memory.builders import NOW
 
 
-class Place(NamedTuple):
+class ControlPlane(NamedTuple):
     """The place of a control plane: a memory root, and a `storage.url` or ""."""
 
     root: Path
     url: str = ""
 
 
-def with_catalog(place: Place, work: Callable[[Catalog], Awaitable[Any]]) -> Any:
+def with_catalog(control_plane: ControlPlane, work: Callable[[Catalog], Awaitable[Any]]) -> Any:
     """Open a catalog and return the result of `work` on it."""
 
     async def run() -> Any:
-        async with Catalog(*place) as catalog:
+        async with Catalog(*control_plane) as catalog:
             return await work(catalog)
 
     return asyncio.run(run())
@@ -34,7 +34,7 @@ def make_dead_letter(
 
 
 def deploy(
-    place: Place,
+    control_plane: ControlPlane,
     uid: str = "a3d8f1b2",
     name: str = "tea",
     bundle_hash: str = "h1",
@@ -42,17 +42,17 @@ def deploy(
 ) -> Deployed:
     source = f'{{"hash": "{bundle_hash}"}}'.encode()
     answer = with_catalog(
-        place, lambda catalog: catalog.deploy(uid, name, bundle_hash, source, now_ms)
+        control_plane, lambda catalog: catalog.deploy(uid, name, bundle_hash, source, now_ms)
     )
     assert isinstance(answer, DeployResult)
     return answer.after
 
 
-def list_dead_letters(place: Place) -> list[DeadLetter]:
+def list_dead_letters(control_plane: ControlPlane) -> list[DeadLetter]:
     """Return the dead letters of the pipeline in order of arrival."""
 
     async def work(catalog: Catalog) -> list[DeadLetter | None]:
         listed = await catalog.dead_letters.page(["a3d8f1b2"], limit=1000)
         return [await catalog.dead_letters.find("a3d8f1b2", one.id) for one in listed]
 
-    return list(with_catalog(place, work))
+    return list(with_catalog(control_plane, work))

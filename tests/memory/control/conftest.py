@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.memory.control.catalogs import Place
+from tests.memory.control.catalogs import ControlPlane
 from tests.support.postgres import Postgres
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+def control_plane(request: pytest.FixtureRequest, tmp_path: Path) -> ControlPlane:
     """Return a memory root and the `storage.url` of its control plane."""
     if request.param == "sqlite":
-        return Place(tmp_path)
+        return ControlPlane(tmp_path)
     server: Postgres = request.getfixturevalue("postgres")
-    return Place(tmp_path, server.create_database())
+    return ControlPlane(tmp_path, server.create_database())

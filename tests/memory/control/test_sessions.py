@@ -5,12 +5,12 @@ import asyncio
 from memrelay.memory.control.catalog import Catalog
 from memrelay.memory.control.keys import digest_of
 from memrelay.memory.control.sessions import MOST_OF_A_KEY, Session
-from tests.memory.control.catalogs import Place
+from tests.memory.control.catalogs import ControlPlane
 
 
-def test_a_session_is_stored_as_a_hash_until_it_ends(place: Place) -> None:
+def test_a_session_is_stored_as_a_hash_until_it_ends(control_plane: ControlPlane) -> None:
     async def use() -> tuple[str, list[Session], list[Session]]:
-        async with Catalog(*place) as catalog:
+        async with Catalog(*control_plane) as catalog:
             token = await catalog.sessions.begin("a", 5000, 0)
             during = await catalog.sessions.every()
             await catalog.sessions.end(token)
@@ -21,9 +21,9 @@ def test_a_session_is_stored_as_a_hash_until_it_ends(place: Place) -> None:
     assert (during, after) == ([Session(digest_of(token), "a", 5000)], [])
 
 
-def test_expired_and_excess_sessions_are_deleted(place: Place) -> None:
+def test_expired_and_excess_sessions_are_deleted(control_plane: ControlPlane) -> None:
     async def use() -> list[Session]:
-        async with Catalog(*place) as catalog:
+        async with Catalog(*control_plane) as catalog:
             await catalog.sessions.begin("expired", 5, 0)
             for number in range(MOST_OF_A_KEY + 5):
                 await catalog.sessions.begin("a", 1000 + number, 10)

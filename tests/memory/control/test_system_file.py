@@ -16,7 +16,7 @@ from memrelay.memory.engine.memory_id import store_path
 from memrelay.memory.engine.store import Store
 from memrelay.memory.errors import StoreBroken, StoreBusy
 from tests.memory.builders import NOW
-from tests.memory.control.catalogs import Place, deploy, make_dead_letter, with_catalog
+from tests.memory.control.catalogs import ControlPlane, deploy, make_dead_letter, with_catalog
 from tests.support.waiting import wait_for
 
 
@@ -29,7 +29,7 @@ def test_a_file_that_is_not_a_database_is_rejected_unchanged(
     (tmp_path / "system.db").write_bytes(content)
 
     with pytest.raises(StoreBroken, match=r"system\.db"):
-        with_catalog(Place(tmp_path), lambda catalog: catalog.active())
+        with_catalog(ControlPlane(tmp_path), lambda catalog: catalog.active())
 
     assert (tmp_path / "system.db").read_bytes() == content
 
@@ -38,14 +38,14 @@ def test_a_folder_in_place_of_the_file_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "system.db").mkdir()
 
     with pytest.raises(StoreBroken, match=r"system\.db"):
-        with_catalog(Place(tmp_path), lambda catalog: catalog.active())
+        with_catalog(ControlPlane(tmp_path), lambda catalog: catalog.active())
 
 
 def test_a_file_in_place_of_the_folder_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "root").write_text("in the way")
 
     with pytest.raises(StoreBroken, match=r"system\.db"):
-        with_catalog(Place(tmp_path / "root"), lambda catalog: catalog.active())
+        with_catalog(ControlPlane(tmp_path / "root"), lambda catalog: catalog.active())
 
 
 def version_of(file: Path) -> int:
@@ -55,13 +55,13 @@ def version_of(file: Path) -> int:
 
 
 def test_a_file_of_a_newer_version_is_rejected_unchanged(tmp_path: Path) -> None:
-    deploy(Place(tmp_path))
+    deploy(ControlPlane(tmp_path))
     newer = sqlite3.connect(tmp_path / "system.db")
     newer.execute("PRAGMA user_version = 99")
     newer.close()
 
     with pytest.raises(StoreBroken, match="newer Memrelay"):
-        deploy(Place(tmp_path))
+        deploy(ControlPlane(tmp_path))
 
     assert version_of(tmp_path / "system.db") == 99
 
@@ -73,7 +73,7 @@ def test_a_foreign_database_is_rejected_unchanged(tmp_path: Path) -> None:
     before = (tmp_path / "system.db").read_bytes()
 
     with pytest.raises(StoreBroken, match=r"system\.db"):
-        deploy(Place(tmp_path))
+        deploy(ControlPlane(tmp_path))
 
     assert (tmp_path / "system.db").read_bytes() == before
 
@@ -145,13 +145,13 @@ def test_damage_to_an_open_file_is_reported_with_the_disk_and_the_restore(
 
 
 def test_an_emptied_file_is_not_treated_as_new(tmp_path: Path) -> None:
-    deploy(Place(tmp_path))
+    deploy(ControlPlane(tmp_path))
     os.truncate(tmp_path / "system.db", 0)
 
     with pytest.raises(
         StoreBroken, match=r"system\.db cannot be used: it is empty.*`memrelay restore`"
     ):
-        with_catalog(Place(tmp_path), lambda catalog: catalog.active())
+        with_catalog(ControlPlane(tmp_path), lambda catalog: catalog.active())
 
     assert (tmp_path / "system.db").stat().st_size == 0
 
@@ -176,7 +176,7 @@ def test_a_new_file_next_to_existing_stores_is_logged_once(
     Store("instances/tea/memories", store_path(tmp_path, "instances/tea/memories")).close()
 
     for _ in range(2):
-        with_catalog(Place(tmp_path), lambda catalog: catalog.active())
+        with_catalog(ControlPlane(tmp_path), lambda catalog: catalog.active())
 
     (event,) = [vars(record) for record in caplog.records]
     assert (event["message"], event["stores"]) == ("system_db_recreated", 1)
@@ -184,7 +184,7 @@ def test_a_new_file_next_to_existing_stores_is_logged_once(
 
 
 def test_a_new_file_is_complete_and_leaves_no_other_file(tmp_path: Path) -> None:
-    with_catalog(Place(tmp_path), lambda catalog: catalog.active())
+    with_catalog(ControlPlane(tmp_path), lambda catalog: catalog.active())
 
     assert [path.name for path in tmp_path.iterdir()] == ["system.db"]
     assert version_of(tmp_path / "system.db") == len(MIGRATIONS)

@@ -11,7 +11,7 @@ from memrelay.memory.transfer.backup_times import choose_surplus, format_name
 from memrelay.memory.transfer.object_store import Backups
 from memrelay.memory.transfer.store_files import LocalFiles
 from tests.memory.builders import NOW
-from tests.memory.control.catalogs import Place, deploy
+from tests.memory.control.catalogs import ControlPlane, deploy
 
 DAY_MS = 86_400_000
 
@@ -29,7 +29,7 @@ def url(tmp_path: Path) -> str:
 
 def make_backup(tmp_path: Path, name: str, made_at: int) -> Path:
     root, folder = tmp_path / "root", tmp_path / name
-    deploy(Place(root))
+    deploy(ControlPlane(root))
     about = Manifest(made_at, "1", [], [], {})
     back_up(root, folder, [], about, system=root / "system.db", files=LocalFiles(root))
     return folder

@@ -8,8 +8,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.support.mcp_calls import McpCalls, make_request
-from tests.support.served import Served
 from tests.support.waiting import PATIENCE_S, wait_for
+from tests.support.web_system import WebSystem
 
 DISCONNECTS = 1_000
 # Memory that the allocator may keep.
@@ -30,12 +30,12 @@ def resident_mb(pid: int) -> float:
     return int(next(line for line in lines if line.startswith("VmRSS")).split()[1]) / 1024
 
 
-def disconnect(served: Served, path: str, number: int) -> None:
+def disconnect(web_system: WebSystem, path: str, number: int) -> None:
     """Send a request and close the connection: at once, or after the first byte of the answer."""
     method, params = METHODS[number % len(METHODS)]
     body, headers = make_request(method, params, None)
     content = json.dumps(body).encode()
-    place = urlsplit(served.url)
+    place = urlsplit(web_system.url)
     fields = {"Host": place.netloc, "Content-Length": str(len(content)), **headers}
     if number % 4 == 0:
         # A handshake client, whose other requests the SDK's stateless transport serves.
@@ -48,17 +48,17 @@ def disconnect(served: Served, path: str, number: int) -> None:
 
 
 @pytest.mark.slow
-def test_a_thousand_disconnects_leak_nothing(served: Served) -> None:
-    uid, pid = served.deploy(), served.web.pid
+def test_a_thousand_disconnects_leak_nothing(web_system: WebSystem) -> None:
+    uid, pid = web_system.deploy(), web_system.web.pid
     path = f"/mcp/{uid}"
     for number in range(100):
-        disconnect(served, path, number)
-    wait_for(lambda: McpCalls(served.url, path)("tools/list"), "the server answers")
+        disconnect(web_system, path, number)
+    wait_for(lambda: McpCalls(web_system.url, path)("tools/list"), "the server answers")
     handles, before_mb = handles_of(pid), resident_mb(pid)
 
     for number in range(DISCONNECTS):
-        disconnect(served, path, number)
+        disconnect(web_system, path, number)
 
     wait_for(lambda: handles_of(pid) <= handles, "all connections are closed")
     assert resident_mb(pid) - before_mb < MAX_GROWTH_MB
-    assert McpCalls(served.url, path)("tools/call", name="memory_read", arguments={})
+    assert McpCalls(web_system.url, path)("tools/call", name="memory_read", arguments={})

@@ -11,10 +11,10 @@ from memrelay.web.api.operation_scopes import scopes_of
 from memrelay.web.mcp.tool_handlers import TOOLSETS
 from memrelay.web.mcp.toolsets import INSTRUCTIONS
 from tests.support.http import Answer, ask
-from tests.support.keys import Held, make_key, revoke
+from tests.support.keys import ApiKey, make_key, revoke
 from tests.support.mcp_calls import McpCalls, McpError, make_request
-from tests.support.served import Served
 from tests.support.waiting import wait_for
+from tests.support.web_system import WebSystem
 
 HANDSHAKE_HEADERS = {
     "Accept": "application/json, text/event-stream",
@@ -24,20 +24,24 @@ INVALID_PARAMS = -32602
 UNKNOWN_GUID = "01a2143f-d80d-7000-8001-5cc553e213ab"
 
 
-def call(served: Served, uid: str, tool: str, key: Held | None = None, **arguments: Any) -> Any:
-    calls = McpCalls(served.url, f"/mcp/{uid}", key)
+def call(
+    web_system: WebSystem, uid: str, tool: str, key: ApiKey | None = None, **arguments: Any
+) -> Any:
+    calls = McpCalls(web_system.url, f"/mcp/{uid}", key)
     return calls("tools/call", name=tool, arguments=arguments)
 
 
-def call_everywhere(served: Served, tool: str, key: Held, **arguments: Any) -> Any:
-    calls = McpCalls(served.url, "/mcp", key)
+def call_everywhere(web_system: WebSystem, tool: str, key: ApiKey, **arguments: Any) -> Any:
+    calls = McpCalls(web_system.url, "/mcp", key)
     return calls("tools/call", name=tool, arguments=arguments)
 
 
-def make_known_key(served: Served, *scopes: str, pipelines: tuple[str, ...] = (ALL,)) -> Held:
+def make_known_key(
+    web_system: WebSystem, *scopes: str, pipelines: tuple[str, ...] = (ALL,)
+) -> ApiKey:
     """Create a key, and wait until the web server accepts it."""
-    key = make_key(served.house.root, *scopes, pipelines=pipelines)
-    calls = McpCalls(served.url, "/mcp", key)
+    key = make_key(web_system.system.root, *scopes, pipelines=pipelines)
+    calls = McpCalls(web_system.url, "/mcp", key)
     wait_for(lambda: calls.ask("ping").status != 401, "the key is known")
     return key
 
@@ -48,22 +52,24 @@ def text_of(result: Any) -> str:
     return "".join(block["text"] for block in result["content"])
 
 
-def post_handshake(served: Served, uid: str, method: str, params: Any, **headers: str) -> Answer:
+def post_handshake(
+    web_system: WebSystem, uid: str, method: str, params: Any, **headers: str
+) -> Answer:
     """Send a request of revision 2025-11-25."""
     body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
     named = {"MCP-Protocol-Version": "2025-11-25"} | HANDSHAKE_HEADERS | headers
-    return served.post(f"/mcp/{uid}", body, **named)
+    return web_system.post(f"/mcp/{uid}", body, **named)
 
 
 @pytest.mark.parametrize("method", ["GET", "DELETE"])
-def test_a_server_without_sessions_offers_only_post(served: Served, method: str) -> None:
-    answer = ask(served.url, method, f"/mcp/{served.deploy()}", b"", HANDSHAKE_HEADERS)
+def test_a_server_without_sessions_offers_only_post(web_system: WebSystem, method: str) -> None:
+    answer = ask(web_system.url, method, f"/mcp/{web_system.deploy()}", b"", HANDSHAKE_HEADERS)
 
     assert (answer.status, answer.headers["allow"]) == (405, "POST")
 
 
 @pytest.mark.parametrize("path", ["/mcp", "/mcp/{uid}", "/mcp/{uid}/graph", "/mcp/{uid}/files"])
-def test_a_request_without_a_key_learns_how_to_authenticate(keyed: Served, path: str) -> None:
+def test_a_request_without_a_key_learns_how_to_authenticate(keyed: WebSystem, path: str) -> None:
     body, headers = make_request("tools/list", {}, None)
 
     answer = ask(keyed.url, "POST", path.format(uid="x"), body, headers)
@@ -81,71 +87,73 @@ def test_a_request_without_a_key_learns_how_to_authenticate(keyed: Served, path:
     ],
 )
 def test_the_guard_of_every_route_protects_mcp(
-    served: Served, headers: dict[str, str], status: int
+    web_system: WebSystem, headers: dict[str, str], status: int
 ) -> None:
-    answer = post_handshake(served, served.deploy(), "tools/list", {}, **headers)
+    answer = post_handshake(web_system, web_system.deploy(), "tools/list", {}, **headers)
 
     assert answer.status == status
 
 
-def test_a_page_must_send_json(served: Served) -> None:
-    origin = {"Origin": served.url, "Content-Type": "text/plain"}
+def test_a_page_must_send_json(web_system: WebSystem) -> None:
+    origin = {"Origin": web_system.url, "Content-Type": "text/plain"}
 
-    answer = post_handshake(served, served.deploy(), "tools/list", {}, **origin)
+    answer = post_handshake(web_system, web_system.deploy(), "tools/list", {}, **origin)
 
     assert answer.status == 415
 
 
-def test_bodies_have_the_limits_of_every_route(served: Served) -> None:
-    uid = served.deploy()
+def test_bodies_have_the_limits_of_every_route(web_system: WebSystem) -> None:
+    uid = web_system.deploy()
 
-    long = post_handshake(served, uid, "tools/list", {"_meta": {"x": "x" * (1 << 20)}})
-    wide = post_handshake(served, uid, "tools/list", {"_meta": {str(n): n for n in range(10_001)}})
+    long = post_handshake(web_system, uid, "tools/list", {"_meta": {"x": "x" * (1 << 20)}})
+    wide = post_handshake(
+        web_system, uid, "tools/list", {"_meta": {str(n): n for n in range(10_001)}}
+    )
 
     assert (long.status, wide.status) == (413, 422)
     assert "web.max_json_keys" in wide.problem[1]
 
 
-def test_both_revisions_have_equal_results(served: Served) -> None:
-    uid = served.deploy()
-    guid = call(served, uid, "memory_write", content="tea")["structuredContent"]["guid"]
+def test_both_revisions_have_equal_results(web_system: WebSystem) -> None:
+    uid = web_system.deploy()
+    guid = call(web_system, uid, "memory_write", content="tea")["structuredContent"]["guid"]
     params = {"name": "memory_read", "arguments": {"guid": guid}}
 
-    newest = McpCalls(served.url, f"/mcp/{uid}")("tools/call", **params)
-    handshake = post_handshake(served, uid, "tools/call", params).json["result"]
+    newest = McpCalls(web_system.url, f"/mcp/{uid}")("tools/call", **params)
+    handshake = post_handshake(web_system, uid, "tools/call", params).json["result"]
 
     assert newest["structuredContent"] == handshake["structuredContent"]
     assert newest["content"] == handshake["content"]
     assert json.loads(newest["content"][0]["text"]) == newest["structuredContent"]
 
 
-def test_an_unknown_tool_is_a_protocol_error(served: Served) -> None:
-    uid = served.deploy()
+def test_an_unknown_tool_is_a_protocol_error(web_system: WebSystem) -> None:
+    uid = web_system.deploy()
 
     with pytest.raises(McpError) as caught:
-        call(served, uid, "memory_sing")
-    handshake = post_handshake(served, uid, "tools/call", {"name": "memory_sing"})
+        call(web_system, uid, "memory_sing")
+    handshake = post_handshake(web_system, uid, "tools/call", {"name": "memory_sing"})
 
     assert caught.value.code == handshake.json["error"]["code"] == INVALID_PARAMS
     assert "memory_recall" in caught.value.text
 
 
 @pytest.mark.parametrize("params", [{}, {"name": 7}, {"name": "memory_read", "arguments": [1]}])
-def test_malformed_params_are_a_protocol_error(served: Served, params: Any) -> None:
-    answer = post_handshake(served, served.deploy(), "tools/call", params)
+def test_malformed_params_are_a_protocol_error(web_system: WebSystem, params: Any) -> None:
+    answer = post_handshake(web_system, web_system.deploy(), "tools/call", params)
 
     assert answer.json["error"]["code"] == INVALID_PARAMS
 
 
 @pytest.mark.parametrize("number", [2**63, -(2**63) - 1, 10**300])
-def test_an_answer_repeats_an_id_of_any_size(served: Served, number: int) -> None:
+def test_an_answer_repeats_an_id_of_any_size(web_system: WebSystem, number: int) -> None:
     params = {"name": "memory_write", "arguments": {"content": "tea"}}
     body = {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params}
 
     answer = ask(
-        served.url,
+        web_system.url,
         "POST",
-        f"/mcp/{served.deploy()}",
+        f"/mcp/{web_system.deploy()}",
         json.dumps(body).encode(),
         {"MCP-Protocol-Version": "2025-11-25"} | HANDSHAKE_HEADERS,
     )
@@ -154,8 +162,10 @@ def test_an_answer_repeats_an_id_of_any_size(served: Served, number: int) -> Non
     assert json.loads(answer.body)["id"] == number
 
 
-def test_every_fault_of_the_arguments_is_named(served: Served) -> None:
-    result = call(served, served.deploy(), "memory_search", limit="ten", tags=["a", 7], sing=True)
+def test_every_fault_of_the_arguments_is_named(web_system: WebSystem) -> None:
+    result = call(
+        web_system, web_system.deploy(), "memory_search", limit="ten", tags=["a", 7], sing=True
+    )
 
     text = text_of(result)
     assert "'query' is a required property" in text
@@ -164,35 +174,36 @@ def test_every_fault_of_the_arguments_is_named(served: Served) -> None:
     assert "'sing' was unexpected" in text
 
 
-def test_an_operation_that_refuses_names_the_rule(served: Served) -> None:
-    result = call(served, served.deploy(), "memory_read", guid=UNKNOWN_GUID)
+def test_an_operation_that_refuses_names_the_rule(web_system: WebSystem) -> None:
+    result = call(web_system, web_system.deploy(), "memory_read", guid=UNKNOWN_GUID)
 
     assert UNKNOWN_GUID in text_of(result)
     assert "structuredContent" not in result
 
 
-def test_a_call_without_an_owner_names_the_time_to_retry(served: Served) -> None:
-    result = call(served, served.deploy_unserved(), "memory_write", content="tea")
+def test_a_call_without_an_owner_names_the_time_to_retry(web_system: WebSystem) -> None:
+    result = call(web_system, web_system.deploy_unserved(), "memory_write", content="tea")
 
     assert "no worker serves" in text_of(result)
     assert text_of(result).endswith("Retry in 1 s")
 
 
-def test_an_idempotency_key_returns_the_first_answer(served: Served) -> None:
-    uid = served.deploy()
+def test_an_idempotency_key_returns_the_first_answer(web_system: WebSystem) -> None:
+    uid = web_system.deploy()
 
     first, again = [
-        call(served, uid, "memory_write", content="tea", idempotency_key="one") for _ in range(2)
+        call(web_system, uid, "memory_write", content="tea", idempotency_key="one")
+        for _ in range(2)
     ]
-    other = call(served, uid, "memory_write", content="milk", idempotency_key="one")
+    other = call(web_system, uid, "memory_write", content="milk", idempotency_key="one")
 
     assert first["structuredContent"] == again["structuredContent"]
     assert "idempotency_key 'one'" in text_of(other)
-    assert served.house.contents(uid) == ["tea"]
+    assert web_system.system.contents(uid) == ["tea"]
 
 
 @pytest.mark.parametrize("scope", SCOPES)
-def test_a_key_sees_the_tools_that_it_may_call(keyed: Served, scope: str) -> None:
+def test_a_key_sees_the_tools_that_it_may_call(keyed: WebSystem, scope: str) -> None:
     uid, key = keyed.deploy(), make_known_key(keyed, scope)
 
     for toolset, path in (("memory", ""), ("graph", "/graph"), ("files", "/files")):
@@ -207,13 +218,13 @@ def test_a_key_sees_the_tools_that_it_may_call(keyed: Served, scope: str) -> Non
         assert result["cacheScope"] == "private"
 
 
-def test_a_call_beyond_the_key_names_the_scope(keyed: Served) -> None:
+def test_a_call_beyond_the_key_names_the_scope(keyed: WebSystem) -> None:
     uid, key = keyed.deploy(), make_known_key(keyed, "search")
 
     assert "scope write" in text_of(call(keyed, uid, "memory_write", key, content="tea"))
 
 
-def test_a_key_that_may_not_read_gets_only_ids(keyed: Served) -> None:
+def test_a_key_that_may_not_read_gets_only_ids(keyed: WebSystem) -> None:
     uid, key = keyed.deploy(), make_known_key(keyed, "write")
 
     result = call(keyed, uid, "memory_write", key, content="a secret")
@@ -222,17 +233,17 @@ def test_a_key_that_may_not_read_gets_only_ids(keyed: Served) -> None:
     assert "a secret" not in json.dumps(result)
 
 
-def test_a_revoked_key_is_refused(keyed: Served) -> None:
+def test_a_revoked_key_is_refused(keyed: WebSystem) -> None:
     uid, key = keyed.deploy(), make_known_key(keyed, "read")
     assert "items" in call(keyed, uid, "memory_read", key)["structuredContent"]
 
-    revoke(keyed.house.root, key)
+    revoke(keyed.system.root, key)
 
     calls = McpCalls(keyed.url, f"/mcp/{uid}", key)
     wait_for(lambda: calls.ask("tools/list").status == 401, "the key is refused")
 
 
-def test_a_key_of_one_pipeline_need_not_name_it(keyed: Served) -> None:
+def test_a_key_of_one_pipeline_need_not_name_it(keyed: WebSystem) -> None:
     uid = keyed.deploy()
     key = make_known_key(keyed, pipelines=(uid,))
     call_everywhere(keyed, "memory_write", key, content="tea")
@@ -246,7 +257,7 @@ def test_a_key_of_one_pipeline_need_not_name_it(keyed: Served) -> None:
     assert [item["content"] for item in found["items"]] == ["tea"]
 
 
-def test_a_key_of_several_pipelines_must_name_one(keyed: Served) -> None:
+def test_a_key_of_several_pipelines_must_name_one(keyed: WebSystem) -> None:
     ours = [keyed.deploy(), keyed.deploy()]
     other = keyed.deploy()
     key = make_known_key(keyed, pipelines=tuple(ours))
@@ -268,18 +279,20 @@ def test_a_key_of_several_pipelines_must_name_one(keyed: Served) -> None:
     assert foreign.replace(other, "") == missing.replace("0" * len(other), "")
 
 
-def test_the_tools_of_one_pipeline_take_no_argument_pipeline(served: Served) -> None:
-    uid = served.deploy()
+def test_the_tools_of_one_pipeline_take_no_argument_pipeline(web_system: WebSystem) -> None:
+    uid = web_system.deploy()
 
-    tools = McpCalls(served.url, f"/mcp/{uid}")("tools/list")["tools"]
+    tools = McpCalls(web_system.url, f"/mcp/{uid}")("tools/list")["tools"]
 
     assert not [tool for tool in tools if "pipeline" in tool["inputSchema"]["properties"]]
-    assert "'pipeline' was unexpected" in text_of(call(served, uid, "memory_read", pipeline=uid))
+    assert "'pipeline' was unexpected" in text_of(
+        call(web_system, uid, "memory_read", pipeline=uid)
+    )
 
 
-def test_instructions_are_short_and_declare_results_as_data(served: Served) -> None:
+def test_instructions_are_short_and_declare_results_as_data(web_system: WebSystem) -> None:
     for toolset, path in (("memory", ""), ("graph", "/graph"), ("files", "/files")):
-        calls = McpCalls(served.url, f"/mcp/{served.deploy()}{path}")
+        calls = McpCalls(web_system.url, f"/mcp/{web_system.deploy()}{path}")
         text = calls("server/discover")["instructions"]
 
         assert text == INSTRUCTIONS[toolset]

@@ -9,7 +9,7 @@ from typing import Any
 from tests.support.http import ask
 from tests.support.mcp_calls import McpCalls
 from tests.support.program import COMMAND, environment_without_settings
-from tests.support.served import Served
+from tests.support.web_system import WebSystem
 
 GRAPH_URI = "memory://knowledge-graph"
 
@@ -31,11 +31,11 @@ class Stdio:
         """Return the answer of a request."""
         self._last += 1
         self._send({"id": self._last, "method": method, "params": params})
-        answer = self.hear()
+        answer = self.receive()
         assert answer["id"] == self._last, answer
         return answer
 
-    def hear(self) -> dict[str, Any]:
+    def receive(self) -> dict[str, Any]:
         assert self._process.stdout is not None
         message: dict[str, Any] = json.loads(self._process.stdout.readline())
         return message
@@ -47,10 +47,10 @@ class Stdio:
 
 
 @contextmanager
-def open_stdio(served: Served, *arguments: str) -> Iterator[Stdio]:
+def open_stdio(web_system: WebSystem, *arguments: str) -> Iterator[Stdio]:
     environment = environment_without_settings() | {
-        "MEMRELAY_BUS__URL": f"unix://{served.house.client.socket}",
-        "MEMRELAY_MEMORY__ROOT": str(served.house.root),
+        "MEMRELAY_BUS__URL": f"unix://{web_system.system.client.socket}",
+        "MEMRELAY_MEMORY__ROOT": str(web_system.system.root),
     }
     pipe = subprocess.PIPE
     command = [*COMMAND, "mcp", *arguments]
@@ -61,32 +61,32 @@ def open_stdio(served: Served, *arguments: str) -> Iterator[Stdio]:
             process.kill()
 
 
-def test_a_subscribed_record_is_reported_until_it_is_unsubscribed(served: Served) -> None:
-    uid = served.deploy()
+def test_a_subscribed_record_is_reported_until_it_is_unsubscribed(web_system: WebSystem) -> None:
+    uid = web_system.deploy()
     records = f"/v1/pipelines/{uid}/records"
     guids = [
-        ask(served.url, "POST", records, {"content": text}).json["guid"] for text in ("a", "b")
+        ask(web_system.url, "POST", records, {"content": text}).json["guid"] for text in ("a", "b")
     ]
     first, second = (f"memory://{uid}/records/{guid}" for guid in guids)
-    with open_stdio(served, uid) as client:
+    with open_stdio(web_system, uid) as client:
         assert client.capabilities["resources"]["subscribe"] is True
         refused = client.call("resources/subscribe", uri="memory://other/records/x")
         assert refused["error"]["message"] == "Resource not found"
         for uri in (first, second):
             assert client.call("resources/subscribe", uri=uri)["result"] == {}
-        ask(served.url, "PATCH", f"{records}/{guids[0]}", {"content": "changed"})
-        heard = client.hear()
+        ask(web_system.url, "PATCH", f"{records}/{guids[0]}", {"content": "changed"})
+        heard = client.receive()
         assert client.call("resources/unsubscribe", uri=first)["result"] == {}
         for guid in guids:
-            ask(served.url, "PATCH", f"{records}/{guid}", {"content": "changed again"})
-        following = client.hear()
+            ask(web_system.url, "PATCH", f"{records}/{guid}", {"content": "changed again"})
+        following = client.receive()
 
     assert heard["method"] == following["method"] == "notifications/resources/updated"
     assert (heard["params"]["uri"], following["params"]["uri"]) == (first, second)
 
 
-def test_a_file_declares_no_updates_and_lists_its_resources(served: Served) -> None:
-    with open_stdio(served, "--file", str(served.house.folder / "notes.db")) as client:
+def test_a_file_declares_no_updates_and_lists_its_resources(web_system: WebSystem) -> None:
+    with open_stdio(web_system, "--file", str(web_system.system.folder / "notes.db")) as client:
         assert client.capabilities["resources"]["subscribe"] is False
         assert client.call("resources/list")["result"]["resources"] == []
         templates = client.call("resources/templates/list")["result"]["resourceTemplates"]
@@ -94,9 +94,9 @@ def test_a_file_declares_no_updates_and_lists_its_resources(served: Served) -> N
         assert client.call("resources/subscribe", uri="memory://local/records/x")["error"]
 
 
-def test_the_graph_is_a_resource_that_reports_each_change(served: Served) -> None:
-    uid = served.deploy()
-    client = McpCalls(served.url, f"/mcp/{uid}/graph")
+def test_the_graph_is_a_resource_that_reports_each_change(web_system: WebSystem) -> None:
+    uid = web_system.deploy()
+    client = McpCalls(web_system.url, f"/mcp/{uid}/graph")
     entities = [
         {"name": name, "entityType": "person", "observations": ["likes tea"]}
         for name in ("Ada", "Bob")

@@ -7,17 +7,17 @@ from memrelay.bus.client.url import Address
 from memrelay.bus.streams.ingress import Ingress
 from memrelay.memory.control.catalog import Catalog
 from memrelay.web.api.dead_letter_json import make_replay_entry
-from tests.support.house import House
+from tests.support.system import TestSystem
 
 
-def replay(house: House, uid: str, ident: str, times: int = 1) -> list[str]:
+def replay(system: TestSystem, uid: str, ident: str, times: int = 1) -> list[str]:
     """Request so many replays at once and return the IDs of the entries."""
-    return asyncio.run(_replay(house.root, house.client.socket, (uid, ident), times))
+    return asyncio.run(_replay(system.root, system.client.socket, (uid, ident), times))
 
 
-def drop(house: House, uid: str, ident: str) -> bool:
+def drop(system: TestSystem, uid: str, ident: str) -> bool:
     """Delete a dead letter and return whether it existed."""
-    return asyncio.run(_drop(house.root, uid, ident))
+    return asyncio.run(_drop(system.root, uid, ident))
 
 
 async def _replay(root: Path, socket: Path, letter: tuple[str, str], times: int) -> list[str]:

@@ -26,8 +26,10 @@ from tests.support.worker import start_worker_process
 Row = tuple[Any, ...]
 
 
-class House:
+class TestSystem:
     """Use it as a context: at its end it ends the processes by ID and removes the folder."""
+
+    __test__ = False  # pytest collects classes that begin with Test
 
     def __init__(self) -> None:
         self._stack = ExitStack()

@@ -3,17 +3,17 @@
 from pathlib import Path
 
 from tests.support.calls import call
-from tests.support.house import House
+from tests.support.system import TestSystem
 from tests.support.waiting import wait_for
 
 
-def files_with(house: House, word: bytes) -> list[str]:
+def files_with(system: TestSystem, word: bytes) -> list[str]:
     """Return the files of the memory root and the bus that contain a word, ignoring case."""
     found = []
-    for folder in (house.root, house.folder / "bus"):
+    for folder in (system.root, system.folder / "bus"):
         for path in sorted(folder.rglob("*")):
             if path.is_file() and word in _read(path).lower():
-                found.append(str(path.relative_to(house.folder)))
+                found.append(str(path.relative_to(system.folder)))
     return found
 
 
@@ -24,12 +24,12 @@ def _read(path: Path) -> bytes:
         return b""
 
 
-def await_end(house: House, uid: str) -> dict[str, object]:
+def await_erasure(system: TestSystem, uid: str) -> dict[str, object]:
     """Wait until the last erasure is complete, and return it."""
 
     def ended() -> bool:
-        items = call(house, uid, "records.erasures")["items"]
+        items = call(system, uid, "records.erasures")["items"]
         return bool(items) and all(one["ended_at"] for one in items)
 
     wait_for(ended, "it is gone everywhere")
-    return call(house, uid, "records.erasures")["items"][0]
+    return call(system, uid, "records.erasures")["items"][0]

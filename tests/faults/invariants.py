@@ -10,15 +10,15 @@ import apsw
 import orjson
 
 from tests.support.client import input_of
-from tests.support.house import House
 from tests.support.http import ask
+from tests.support.system import TestSystem
 from tests.support.waiting import wait_for
 
 WITHIN_S = 30.0
 
 
-def assert_promises(
-    house: House,
+def assert_invariants(
+    system: TestSystem,
     uid: str,
     texts: Iterable[str],
     *,
@@ -32,40 +32,40 @@ def assert_promises(
     With `ordered`, the records must have the order of `texts`. `dead` is the expected number of
     dead letters. Return the seconds until all work was done.
     """
-    took_s = await_nothing_left(house, uid)
-    kept, wanted = house.contents(uid), list(texts)
+    took_s = await_no_remaining_work(system, uid)
+    kept, wanted = system.contents(uid), list(texts)
     assert_same(kept, wanted)
     assert not ordered or kept == wanted, "the order is another"
-    assert_answers_agree(house, uid)
-    assert len(house.dead_letters(uid)) == dead
-    for file in house.store_file(uid).parent.glob("*.db"):
-        assert_sound(house, uid, file.stem)
+    assert_answers_agree(system, uid)
+    assert len(system.dead_letters(uid)) == dead
+    for file in system.store_file(uid).parent.glob("*.db"):
+        assert_sound(system, uid, file.stem)
     if url:
-        assert_ready_is_true(house, url)
+        assert_ready_is_true(system, url)
     return took_s
 
 
-def await_nothing_left(house: House, uid: str) -> float:
+def await_no_remaining_work(system: TestSystem, uid: str) -> float:
     """Wait until nothing is pending, within 30 s; return the seconds that it took."""
     began = time.monotonic()
     wait_for(
-        lambda: not left(house, uid),
-        f"nothing is left of {uid}, but there is {left(house, uid)}",
+        lambda: not remaining_work(system, uid),
+        f"nothing is left of {uid}, but there is {remaining_work(system, uid)}",
         WITHIN_S,
     )
     return time.monotonic() - began
 
 
-def left(house: House, uid: str) -> Mapping[str, int]:
+def remaining_work(system: TestSystem, uid: str) -> Mapping[str, int]:
     """Return the remaining work by the place where it waits."""
     key = input_of(uid)
     waiting = {
-        "entries": int(house.client.redis.xlen(key)),
-        "pending": house.client.unacknowledged(uid),
+        "entries": int(system.client.redis.xlen(key)),
+        "pending": system.client.unacknowledged(uid),
     }
-    for file in house.store_file(uid).parent.glob("*.db"):
+    for file in system.store_file(uid).parent.glob("*.db"):
         waiting[f"continuations in {file.stem}"] = len(
-            house.rows(uid, "SELECT id FROM pending", file.stem)
+            system.rows(uid, "SELECT id FROM pending", file.stem)
         )
     return {where: count for where, count in waiting.items() if count}
 
@@ -79,19 +79,19 @@ def assert_same(kept: list[str], wanted: list[str]) -> None:
     )
 
 
-def assert_one_change_for_each_write(house: House, uid: str) -> None:
+def assert_one_change_for_each_write(system: TestSystem, uid: str) -> None:
     """Check that the change feed has one row for each record, in the same order."""
-    written = house.rows(uid, "SELECT guid FROM records ORDER BY row")
-    changes = house.rows(uid, "SELECT subject, type FROM changes ORDER BY n")
+    written = system.rows(uid, "SELECT guid FROM records ORDER BY row")
+    changes = system.rows(uid, "SELECT subject, type FROM changes ORDER BY n")
     assert changes == [(guid, "record.created") for (guid,) in written]
 
 
-def assert_answers_agree(house: House, uid: str, swarm: str = "chat") -> None:
+def assert_answers_agree(system: TestSystem, uid: str, swarm: str = "chat") -> None:
     """Check that repeated messages of the log have equal content: a message may be repeated
     after a crash.
     """
     said = defaultdict(set)
-    for one in house.client.log(uid, swarm):
+    for one in system.client.log(uid, swarm):
         said[one.mid].add(orjson.dumps(one.envelope))
     named = defaultdict(set)
     for mid in said:
@@ -100,9 +100,9 @@ def assert_answers_agree(house: House, uid: str, swarm: str = "chat") -> None:
     assert [mid for mid, envelopes in said.items() if len(envelopes) > 1] == []
 
 
-def assert_sound(house: House, uid: str, alias: str = "memories") -> None:
+def assert_sound(system: TestSystem, uid: str, alias: str = "memories") -> None:
     """Check the store with SQLite and FTS5; FTS5 compares its index with the table."""
-    connection = apsw.Connection(str(house.store_file(uid, alias)))
+    connection = apsw.Connection(str(system.store_file(uid, alias)))
     try:
         connection.set_busy_timeout(5000)
         assert connection.pragma("integrity_check") == "ok"
@@ -114,8 +114,8 @@ def assert_sound(house: House, uid: str, alias: str = "memories") -> None:
         connection.close()
 
 
-def assert_ready_is_true(house: House, url: str) -> None:
+def assert_ready_is_true(system: TestSystem, url: str) -> None:
     """Check that /ready agrees with a write to the bus server."""
-    assert house.client.redis.set("test:probe", 1, px=1000)
+    assert system.client.redis.set("test:probe", 1, px=1000)
     answer = ask(url, "GET", "/ready")
     assert (answer.status, answer.json["ready"]) == (200, True), answer

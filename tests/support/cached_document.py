@@ -14,7 +14,7 @@ from memrelay.web.services import SERVICES
 from tests.support.routes import app_for
 
 
-def keep_document() -> None:
+def cache_document() -> None:
     """Make the document as a web server does, and let the forks of this process use it."""
     for name, key in (("build_document", _read_wait), ("read_reference", id)):
         setattr(server, name, _keep(getattr(server, name), key))

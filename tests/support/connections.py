@@ -11,7 +11,7 @@ from memrelay.bus.embedded.launcher import EmbeddedServer
 Found = TypeVar("Found")
 
 
-def on_a_line(
+def run_on_connection(
     server: EmbeddedServer, about: Callable[[ReconnectingConnection], Awaitable[Found]]
 ) -> Found:
     """Return the result of a coroutine that uses a connection."""

@@ -9,19 +9,19 @@ from typing import Self
 import redis
 
 from tests.support.client import Client, input_of, make_envelope
-from tests.support.house import House
+from tests.support.system import TestSystem
 
 CHUNK = 100
 
 
-class Feeder(threading.Thread):
+class WriteLoad(threading.Thread):
     """Appends numbered writes to an input in chunks; after an error it sends the same chunk
     again with the same IDs.
     """
 
     def __init__(
         self,
-        house: House,
+        system: TestSystem,
         uid: str,
         writes: int,
         *,
@@ -38,7 +38,7 @@ class Feeder(threading.Thread):
         super().__init__()
         self._goes_on, self._enough = goes_on, threading.Event()
         self._client, self._uid, self._with_ids, self._pause_s = (
-            Client(house.client.socket),
+            Client(system.client.socket),
             uid,
             with_ids,
             pause_s,

@@ -4,23 +4,23 @@ from pathlib import Path
 
 from tests.support.child import start_program
 from tests.support.client import Client
-from tests.support.house import House
+from tests.support.system import TestSystem
 
 
-class Everything:
-    """Runs until the end of its `House`, whose own bus server stays unused."""
+class UpProcess:
+    """Runs until the end of its `TestSystem`, whose own bus server stays unused."""
 
-    def __init__(self, house: House, bus: Path | None = None, **settings: str) -> None:
+    def __init__(self, system: TestSystem, bus: Path | None = None, **settings: str) -> None:
         """Return when the sample pipeline is served. The bus server's files are in `bus`;
         `settings` come without MEMRELAY_.
         """
         ours = {
-            "MEMORY__ROOT": str(house.root),
-            "BUS__DATA": str(bus or house.folder / "up"),
+            "MEMORY__ROOT": str(system.root),
+            "BUS__DATA": str(bus or system.folder / "up"),
             "WEB__PORT": "0",
         }
-        self.process = start_program("up", house.folder / "up.log", ours | settings)
-        house.workers.append(self.process)
+        self.process = start_program("up", system.folder / "up.log", ours | settings)
+        system.workers.append(self.process)
         self.url: str = self.process.await_event("web_ready")["url"]
         self.uid: str = self.process.await_event("pipelines_served")["pipelines"][0]
 

@@ -10,13 +10,13 @@ from typing import Any, Self
 
 from tests.support.bundles import Json, make_bundle, make_uid
 from tests.support.child import ChildProcess, start_program
-from tests.support.house import House
 from tests.support.http import Answer, ask
 from tests.support.run_worker import deploy
+from tests.support.system import TestSystem
 
 
-class Served:
-    """A house with a worker and a web server. Use it as a context: at its end all processes have
+class WebSystem:
+    """A system with a worker and a web server. Use it as a context: at its end all processes have
     ended.
     """
 
@@ -26,16 +26,16 @@ class Served:
         """`settings` come without MEMRELAY_: WEB__MAX_WAIT_S="2"; `secrets` are environment
         variables.
         """
-        self.house = House()
+        self.system = TestSystem()
         self._worker, self._settings, self._secrets = worker, settings, dict(secrets or {})
         self.webs: list[ChildProcess] = []
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:  # ends the started parts if a later one fails
-            stack.enter_context(self.house)
+            stack.enter_context(self.system)
             stack.callback(self._end_webs)
             if self._worker:
-                self.house.start_worker()
+                self.system.start_worker()
             self.start_web()
             self._stack = stack.pop_all()
         return self
@@ -63,15 +63,15 @@ class Served:
         added to the common ones.
         """
         ours = {
-            "BUS__URL": f"unix://{self.house.client.socket}",
-            "MEMORY__ROOT": str(self.house.root),
+            "BUS__URL": f"unix://{self.system.client.socket}",
+            "MEMORY__ROOT": str(self.system.root),
             "WEB__PORT": "0",
             "WEB__CALL_TIMEOUT_S": "60",  # for a busy machine
         }
         self.webs.append(
             start_program(
                 "web",
-                self.house.folder / "web.log",
+                self.system.folder / "web.log",
                 ours | self._settings | settings,
                 self._secrets,
             )
@@ -82,13 +82,13 @@ class Served:
     def deploy(self, *agents: Json, **keys: Any) -> str:
         """Deploy a new pipeline and return its UID; by default it has the five commands."""
         uid = make_uid()
-        self.house.deploy(make_bundle(uid, *agents) | keys)
+        self.system.deploy(make_bundle(uid, *agents) | keys)
         return uid
 
     def deploy_unserved(self, *agents: Json) -> str:
         """Deploy a pipeline that no worker serves."""
         bundle = make_bundle(make_uid(), *agents)
-        asyncio.run(deploy(self.house.root, bundle))
+        asyncio.run(deploy(self.system.root, bundle))
         return str(bundle["pipeline_uid"])
 
     def post(self, path: str, body: bytes | Json | str = b"", **headers: str) -> Answer:
