@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import sys
 import threading
 import weakref
 from contextlib import suppress
@@ -50,7 +51,7 @@ def test_a_failure_reaches_its_caller_and_the_thread_continues(tmp_path: Path) -
         with pytest.raises(ValueError, match="refused"):
             await thread.run(fail)
         with pytest.raises(SystemExit):
-            await thread.run(lambda stores: exit(1))
+            await thread.run(lambda stores: sys.exit(1))
         answer = await thread.run(lambda stores: 7)
         await thread.close()
         return answer
