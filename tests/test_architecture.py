@@ -2,7 +2,7 @@
 
 import hashlib
 import subprocess
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 import pytest
 
@@ -48,6 +48,13 @@ RENAMED = {
 YARDSTICK_SHA256 = "32b5f77a987e97549f42c8099b4e2a313f500bb9b5beddaac2343654748f706c"
 
 Rule = Callable[[Source], list[str]]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def release_trees() -> Iterator[None]:
+    """Free the syntax trees, hundreds of MB, which would slow all later tests of the process."""
+    yield
+    sources.cache_clear()
 
 
 def product(*, but: Iterable[str] = ()) -> list[Source]:

@@ -65,7 +65,7 @@ def start(modules: dict[str, str], *arguments: str) -> ChildProcess:
 def is_alive(pid: int) -> bool:
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # it may end between the two reads
         return False
     return state != "Z"
 

@@ -37,6 +37,7 @@ class Hosts:
             "BUS__URL": bus,
             "STORAGE__URL": server.create_database(),
             "WORKER__LEASE_S": str(LEASE_S),
+            "WEB__CALL_TIMEOUT_S": str(2 * LEASE_S),
         }
         self.front = self.add()
         self.front.start_web()
