@@ -17,7 +17,7 @@ from memrelay.bus.client.url import Address
 from memrelay.bus.keys import input_key
 from memrelay.bus.request import NewCall, Requester
 from memrelay.memory.transfer import MAX_LINES
-from memrelay.memory.transfer.lines import Exported, Line
+from memrelay.memory.transfer.export import Exported, Line
 
 UID = "bench"
 STORE = f"instances/{UID}/memories"

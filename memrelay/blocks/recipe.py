@@ -12,8 +12,12 @@ from memrelay.blocks.memory_args import MemoryId, within_message
 from memrelay.blocks.registry import block
 from memrelay.bus.message import Message
 from memrelay.memory.errors import InvalidInput
-from memrelay.memory.models.recipes.definition.recipe import Recipe
-from memrelay.memory.models.recipes.definition.scopes import SCOPE_OF, belongs_to_scope, scope_fault
+from memrelay.memory.models.recipes.definition.recipe import (
+    SCOPE_OF,
+    Recipe,
+    belongs_to_scope,
+    scope_fault,
+)
 from memrelay.memory.models.recipes.faults import suggest
 from memrelay.memory.models.recipes.recipes import compile_recipe
 

@@ -16,10 +16,9 @@ from memrelay.cli.operation_command import ACTOR
 from memrelay.cli.settings import Settings
 from memrelay.memory.engine.memory_id import built_in_store
 from memrelay.memory.transfer import IMPORT
-from memrelay.memory.transfer.importers.items import Fault
 from memrelay.memory.transfer.importers.redis_ams_api import read_api
-from memrelay.memory.transfer.importers.report import ImportReport
 from memrelay.memory.transfer.importers.run import (
+    ImportReport,
     Options,
     Outcome,
     Ready,
@@ -27,7 +26,7 @@ from memrelay.memory.transfer.importers.run import (
     find_source,
     read_lines,
 )
-from memrelay.memory.transfer.importers.source import Given, Source
+from memrelay.memory.transfer.importers.source import Fault, Source, SourceInput
 
 # Calls whose answers are awaited at the same time: the next one is made while one runs.
 IN_FLIGHT = 2
@@ -42,7 +41,7 @@ class ForeignImport(NamedTuple):
     pipeline: str
     # A name of a source, or `auto`.
     source: str
-    given: Given
+    given: SourceInput
     options: Options
     # The store of turns and records, "" for the first one of the bundle.
     store: str = ""

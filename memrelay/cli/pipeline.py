@@ -9,8 +9,7 @@ from memrelay.cli.settings import Settings
 from memrelay.memory.control.catalog import Catalog, Deployed
 from memrelay.memory.engine.damage import note_of
 from memrelay.memory.engine.memory_id import store_path
-from memrelay.memory.transfer.backup import BackedUpPipeline
-from memrelay.memory.transfer.store_files import StoreFiles
+from memrelay.memory.transfer.backup import BackedUpPipeline, StoreFiles
 from memrelay.pipelines.check import CheckedBundle, check
 from memrelay.pipelines.commands import list_commands
 from memrelay.pipelines.plan import Plan

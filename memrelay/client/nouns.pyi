@@ -41,31 +41,40 @@ from memrelay.memory.models.named_memories.memories import (
     MemoryView,
     WrittenEntry,
 )
-from memrelay.memory.models.recipes.assembly.assemble import (
+from memrelay.memory.models.recipes.assembly import (
     AssembledContext,
     InputChecked,
     RequiredVariables,
 )
 from memrelay.memory.models.recipes.changes import RecipeChanges
-from memrelay.memory.models.recipes.document_search import DocumentHits
 from memrelay.memory.models.recipes.documents import (
     Collections,
+    DocumentHits,
     DocumentPage,
     DocumentView,
     DocumentWritten,
 )
 from memrelay.memory.models.recipes.events import EventPage, EventsAppended
-from memrelay.memory.models.recipes.graph.edges import AddedEdges, EdgePage
+from memrelay.memory.models.recipes.graph.graph import (
+    AddedEdges,
+    AddedNodes,
+    EdgePage,
+    NodePage,
+    NodeView,
+)
 from memrelay.memory.models.recipes.graph.knowledge_graph import (
     AddedObservations,
     CreatedEntities,
     CreatedRelations,
     EntityGraph,
 )
-from memrelay.memory.models.recipes.graph.nodes import AddedNodes, NodePage, NodeView
 from memrelay.memory.models.recipes.graph.subgraph import Subgraph
-from memrelay.memory.models.recipes.graph.templates import GraphTemplateView, GraphTemplates
-from memrelay.memory.models.recipes.graph.view_templates import ViewTemplateView, ViewTemplates
+from memrelay.memory.models.recipes.graph.templates import (
+    GraphTemplateView,
+    GraphTemplates,
+    ViewTemplateView,
+    ViewTemplates,
+)
 from memrelay.memory.models.recipes.graph.views import ViewResult, ViewView, Views
 from memrelay.memory.models.recipes.instances import InstanceView, Instances
 from memrelay.memory.models.recipes.kv import (

@@ -15,8 +15,7 @@ import pytest
 from memrelay.memory.errors import BadExport
 from memrelay.memory.models.named_memories.export import ExportedMemory
 from memrelay.memory.records.ids import UID
-from memrelay.memory.transfer.export import read_export, verify_export
-from memrelay.memory.transfer.lines import make_row_line
+from memrelay.memory.transfer.export import make_row_line, read_export, verify_export
 from tests.cli.terminal import Terminal
 from tests.support.bundles import make_bundle
 from tests.support.calls import refused

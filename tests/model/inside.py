@@ -15,7 +15,7 @@ from memrelay.memory.engine.store import Store
 from memrelay.memory.errors import Refused
 from memrelay.memory.operations import Context, all_operations
 from memrelay.memory.records.ids import derive_guid
-from memrelay.memory.transfer.store_lines import export_lines
+from memrelay.memory.transfer.export import export_lines
 from tests.memory.builders import MEMORY_ID, NOW, PLENTY, make_store
 from tests.model.faces import ACTOR, Told
 

@@ -9,7 +9,7 @@ import msgspec
 import orjson
 import pytest
 
-from memrelay.memory.transfer.store_lines import export_lines
+from memrelay.memory.transfer.export import export_lines
 from tests.memory.builders import MEMORY_ID, NOW, make_store, perform
 from tests.support.bundles import make_bundle, make_commands, make_memory, make_relay, make_uid
 from tests.support.calls import call

@@ -8,7 +8,7 @@ from memrelay.cli.settings import Settings
 from memrelay.memory.control.opening import make_journal
 from memrelay.memory.engine.copy import FOR_EXPORT, temporary_copy, temporary_path
 from memrelay.memory.engine.memory_id import list_stores, store_path
-from memrelay.memory.transfer.store_files import LocalFiles, StoreFiles
+from memrelay.memory.transfer.backup import LocalFiles, StoreFiles
 
 
 @contextmanager

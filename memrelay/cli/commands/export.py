@@ -28,9 +28,7 @@ from memrelay.memory.engine.models import list_formats, load, models
 from memrelay.memory.records.export_fields import LineWriter
 from memrelay.memory.records.ids import UID, replace_uid
 from memrelay.memory.transfer.backup import BackedUpPipeline
-from memrelay.memory.transfer.export import FORMAT, End, Header, write_export
-from memrelay.memory.transfer.lines import Line
-from memrelay.memory.transfer.store_lines import export_lines
+from memrelay.memory.transfer.export import FORMAT, End, Header, Line, export_lines, write_export
 from memrelay.pipelines.json_text import MAX_BYTES
 
 Result = TypeVar("Result")

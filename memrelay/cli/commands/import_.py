@@ -26,11 +26,8 @@ from memrelay.cli.terminal.output import print_json, print_line
 from memrelay.memory.records.ids import UID
 from memrelay.memory.transfer import IMPORT
 from memrelay.memory.transfer.export import read_export, verify_export
-from memrelay.memory.transfer.importers.fields import read_time
-from memrelay.memory.transfer.importers.items import LeftOut
-from memrelay.memory.transfer.importers.report import ImportReport
-from memrelay.memory.transfer.importers.run import TARGETS, Options
-from memrelay.memory.transfer.importers.source import Given
+from memrelay.memory.transfer.importers.run import TARGETS, ImportReport, Options
+from memrelay.memory.transfer.importers.source import LeftOut, SourceInput, read_time
 
 # Faults of one reason that the report prints; --json has all.
 MOST_OF_A_REASON = 10
@@ -148,7 +145,7 @@ def import_(
     wanted = ForeignImport(
         pipeline,
         source=from_,
-        given=Given(file, _target(as_), all_branches),
+        given=SourceInput(file, _target(as_), all_branches),
         options=Options(_time(since), owner, time.time_ns() // 1_000_000),
         store=store,
         replace=replace,

@@ -1,6 +1,4 @@
-"""Back up and restore stores and the control plane. A backup is a folder of copies, taken while
-stores are in use and verified.
-"""
+"""The stores of an installation as files, for programs that do not own them."""
 
 import hashlib
 import os
@@ -11,6 +9,7 @@ import time
 from collections.abc import Iterable
 from contextlib import closing, suppress
 from pathlib import Path
+from typing import Protocol
 
 import msgspec
 from msgspec import Struct
@@ -25,9 +24,47 @@ from memrelay.memory.engine.disk import (
     is_disk_full,
     make_folder,
 )
-from memrelay.memory.engine.memory_id import check, store_path
+from memrelay.memory.engine.memory_id import check, list_stores, store_path
 from memrelay.memory.errors import BadBackup, MemoryFault, NotReplaced, StoreDamaged
-from memrelay.memory.transfer.store_files import StoreFiles
+
+
+class StoreFiles(Protocol):
+    """The stores of an installation. Every method may raise StoreBusy and StoreBroken."""
+
+    def exists(self, memory_id: str) -> bool:
+        """Return whether a store was ever created. A damaged one counts."""
+
+    def list(self) -> list[str]:
+        """Return all stores."""
+
+    def copy(self, memory_id: str, target: Path) -> None:
+        """Copy a store to a new file while it is in use.
+
+        Raises BadBackup: it has no usable file.
+        """
+
+
+class LocalFiles:
+    """The files below a memory root. See StoreFiles."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def exists(self, memory_id: str) -> bool:
+        path = store_path(self._root, memory_id)
+        return path.exists() or note_of(path).exists()
+
+    def list(self) -> list[str]:
+        return list_stores(self._root)
+
+    def copy(self, memory_id: str, target: Path) -> None:
+        source = store_path(self._root, memory_id)
+        if (note := note_of(source)).exists():
+            raise BadBackup(f"{source} is damaged; see {note}")
+        if not source.exists():
+            raise BadBackup(f"{source} does not exist: nothing was stored yet, or it was removed")
+        copy_database(source, target)
+
 
 # Replacing a store: the old file is kept under another name, and a crash never leaves a mixture.
 
@@ -154,7 +191,8 @@ def back_up(
                 left_out[memory_id] = str(fault)
         made = msgspec.structs.replace(about, files=copied, left_out=left_out)
         (draft / MANIFEST).write_bytes(msgspec.json.format(msgspec.json.encode(made), indent=2))
-        _sync_all(draft)
+        for path in [*draft.rglob("*"), draft]:
+            fsync_path(path)
         os.rename(draft, folder)
         fsync_path(folder.absolute().parent)
         return made
@@ -192,12 +230,6 @@ def measure(file: Path) -> tuple[int, str]:
     """Return (size in bytes, SHA-256) of a file."""
     with file.open("rb") as content:
         return file.stat().st_size, hashlib.file_digest(content, "sha256").hexdigest()
-
-
-def _sync_all(folder: Path) -> None:
-    """Flush every file and folder below a folder to disk."""
-    for path in [*folder.rglob("*"), folder]:
-        fsync_path(path)
 
 
 def read_manifest(folder: Path) -> Manifest:

@@ -1,7 +1,6 @@
 """records.import: imports the lines of an export into a store."""
 
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Protocol
 
@@ -15,8 +14,7 @@ from memrelay.memory.errors import Refused
 from memrelay.memory.operations import Context, operation
 from memrelay.memory.records.ids import uid_of, uid_of_store
 from memrelay.memory.transfer import IMPORT, MAX_LINES
-from memrelay.memory.transfer.lines import ROW_TABLES, Line, read_line
-from memrelay.memory.transfer.store_lines import Imports, to_state
+from memrelay.memory.transfer.export import ROW_TABLES, Imports, Line, read_line, to_state
 
 Lines = Annotated[tuple[str, ...], Field(max_length=MAX_LINES)]
 
@@ -91,7 +89,12 @@ def import_records(tx: Transaction, call: ImportRecords, context: Context) -> Im
     missing = [line for line in lines if not imports.has(line)]
     conflicts = [(line, reason) for line in missing if (reason := imports.find_conflict(line))]
     if conflicts and not call.replace:
-        raise Refused(_conflict_message(conflicts))
+        line, reason = conflicts[0]
+        others = f" ({len(conflicts) - 1} more lines conflict too)" if len(conflicts) > 1 else ""
+        raise Refused(
+            f"{line.name}: {reason}{others}; nothing was imported. "
+            "Set `replace` to replace the existing data"
+        )
     imports.put(missing)
     return Imported(len(missing) - len(conflicts), len(lines) - len(missing), len(conflicts))
 
@@ -109,7 +112,18 @@ def _read_lines(tx: Transaction, call: ImportRecords) -> list[Line]:
         raise Refused(
             f"{twice} of the lines repeat the record, state or memory of another line; remove them"
         )
-    _refuse_foreign_memories(lines, uid_of_store(tx.memory_id))
+    uid = uid_of_store(tx.memory_id)
+    for line in lines:
+        # A line must not be, or belong to, a named memory of another pipeline.
+        owner = None if line.row is None else line.row.owner_uid()
+        is_foreign = owner != uid
+        if owner is None:
+            is_foreign = uid_of("mem", line.scope) not in ("", uid)
+        if is_foreign:
+            raise Refused(
+                f"{line.name} has the id of a memory outside pipeline {uid}; nothing was imported. "
+                "Export the records again from the pipeline that owns them"
+            )
     return lines
 
 
@@ -133,11 +147,13 @@ class _TolerantImport:
         self._tx, self._call, self._context = tx, call, context
         self._imports = tx.table(Imports)
         # By kind of record: what merges new records.
-        self._merges = _load_merges(tx, context.now_ms) if call.merge_entries else {}
+        self._merges: dict[str, RecordMerge] = {}
+        if call.merge_entries:
+            for kind, name in list_named_hooks("merges").items():
+                self._merges[kind] = load(name)(tx, context.now_ms)
         self._skipped: list[SkippedLine] = []
 
     def run(self, lines: list[Line]) -> Imported:
-        """Import the lines in order."""
         counts, new = Counter[str](), list[Line]()
         self._imports.flush()
         for at, line in enumerate(lines):
@@ -186,40 +202,8 @@ class _TolerantImport:
         return "added"
 
 
-def _load_merges(tx: Transaction, now_ms: int) -> dict[str, RecordMerge]:
-    """Return what merges records, by their kind."""
-    merges: dict[str, RecordMerge] = {}
-    for kind, name in list_named_hooks("merges").items():
-        make: Callable[[Transaction, int], RecordMerge] = load(name)
-        merges[kind] = make(tx, now_ms)
-    return merges
-
-
 def _is_container(line: Line) -> bool:
     """Return whether other lines belong to this line, as entries to their named memory."""
     if line.row is not None:
         return ROW_TABLES[line.type].lines.holds_records
     return line.kind in container_kinds()
-
-
-def _refuse_foreign_memories(lines: list[Line], uid: str) -> None:
-    """Raise Refused if a line is, or belongs to, a named memory of another pipeline."""
-    for line in lines:
-        owner = None if line.row is None else line.row.owner_uid()
-        is_foreign = owner != uid
-        if owner is None:
-            is_foreign = uid_of("mem", line.scope) not in ("", uid)
-        if is_foreign:
-            raise Refused(
-                f"{line.name} has the id of a memory outside pipeline {uid}; nothing was imported. "
-                "Export the records again from the pipeline that owns them"
-            )
-
-
-def _conflict_message(conflicts: list[tuple[Line, str]]) -> str:
-    line, reason = conflicts[0]
-    others = f" ({len(conflicts) - 1} more lines conflict too)" if len(conflicts) > 1 else ""
-    return (
-        f"{line.name}: {reason}{others}; nothing was imported. "
-        "Set `replace` to replace the existing data"
-    )

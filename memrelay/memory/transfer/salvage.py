@@ -1,6 +1,5 @@
 """Salvage: replace a damaged store by a new one that has everything that can still be read."""
 
-from collections.abc import Iterable
 from contextlib import closing
 from functools import cache
 from pathlib import Path
@@ -112,7 +111,12 @@ def _copy_table(connection: apsw.Connection, name: str, table: Table, columns: s
         return
     _RangeCopy(connection, name, table.key, columns).copy(1, LAST_ROW)
     types = dict(connection.execute("SELECT name, type FROM pragma_table_info(?)", (name,)))
-    _clamp_times(connection, name, TIMES & types.keys())
+    # The API could not return a list with an invalid time.
+    for time in TIMES & types.keys():
+        connection.execute(
+            f"UPDATE main.{name} SET {time} = max(0, min({time}, {LAST_MS})) "
+            f"WHERE {time} NOT BETWEEN 0 AND {LAST_MS}"
+        )
     if texts := [column for column in types if types[column] == "TEXT"]:
         _repair_texts(connection, name, table, texts)
 
@@ -129,15 +133,6 @@ def _rebuild_derived(connection: apsw.Connection) -> None:
     )
     connection.execute("INSERT INTO records_fts(records_fts) VALUES ('rebuild')")
     connection.execute("INSERT INTO parts_fts(parts_fts) VALUES ('rebuild')")
-
-
-def _clamp_times(connection: apsw.Connection, table: str, names: Iterable[str]) -> None:
-    """Move times into the valid range. The API could not return a list with an invalid one."""
-    for name in names:
-        connection.execute(
-            f"UPDATE main.{table} SET {name} = max(0, min({name}, {LAST_MS})) "
-            f"WHERE {name} NOT BETWEEN 0 AND {LAST_MS}"
-        )
 
 
 def _repair_texts(connection: apsw.Connection, name: str, table: Table, columns: list[str]) -> None:

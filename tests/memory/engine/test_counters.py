@@ -7,8 +7,7 @@ import orjson
 from memrelay.memory.engine.copy import copy_database
 from memrelay.memory.engine.counters import Counters, CounterTable
 from memrelay.memory.engine.store import Store
-from memrelay.memory.transfer.lines import to_json
-from memrelay.memory.transfer.store_lines import export_lines
+from memrelay.memory.transfer.export import export_lines, to_json
 from tests.memory.builders import NOW, make_store, perform
 
 OTHER = "instances/c0ffee00/memories"

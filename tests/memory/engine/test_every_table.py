@@ -17,9 +17,8 @@ from memrelay.memory.engine.copy import copy_database, inspect
 from memrelay.memory.engine.idempotency import pack
 from memrelay.memory.engine.models import list_rows
 from memrelay.memory.engine.store import Store
-from memrelay.memory.transfer.lines import ROW_TABLES, TYPES
+from memrelay.memory.transfer.export import ROW_TABLES, TYPES, export_lines
 from memrelay.memory.transfer.salvage import list_tables, salvage_into
-from memrelay.memory.transfer.store_lines import export_lines
 from tests.memory.builders import MEMORY_ID, NOW, make_store, perform
 
 # The text of a user, in every column that can hold one.

@@ -6,7 +6,7 @@ from pathlib import Path
 from memrelay.memory.engine.connection import open_store_file
 from memrelay.memory.engine.versions import State
 from memrelay.memory.records.columns import EXPORTED, STATE
-from memrelay.memory.transfer.lines import Exported
+from memrelay.memory.transfer.export import Exported
 
 # Columns that the store derives: the order of arrival and the additionally indexed text.
 DERIVED = {"row", "parts"}

@@ -13,7 +13,7 @@ from memrelay.memory.engine.copy import inspect
 from memrelay.memory.engine.store import Store
 from memrelay.memory.errors import ResultTooLarge
 from memrelay.memory.records.writing import AppendInput, append, write
-from memrelay.memory.transfer.store_lines import export_lines
+from memrelay.memory.transfer.export import export_lines
 from memrelay.worker.background.index_merge import merge_appended
 from tests.memory.builders import (
     MEMORY_ID,

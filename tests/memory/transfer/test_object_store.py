@@ -6,10 +6,9 @@ from pathlib import Path
 import pytest
 
 from memrelay.memory.errors import BadBackup
-from memrelay.memory.transfer.backup import Manifest, back_up, read_manifest
+from memrelay.memory.transfer.backup import LocalFiles, Manifest, back_up, read_manifest
 from memrelay.memory.transfer.backup_times import choose_surplus, format_name
 from memrelay.memory.transfer.object_store import Backups
-from memrelay.memory.transfer.store_files import LocalFiles
 from tests.memory.builders import NOW
 from tests.memory.control.catalogs import ControlPlane, deploy
 

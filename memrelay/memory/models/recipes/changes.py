@@ -14,7 +14,6 @@ from pydantic import Field
 from memrelay.memory.engine.feed import CREATED, DELETED, UPDATED, Change
 from memrelay.memory.engine.store import Transaction
 from memrelay.memory.engine.timestamps import Moment, format_time
-from memrelay.memory.engine.versions import State
 from memrelay.memory.errors import RecordDamaged, Refused
 from memrelay.memory.models.recipes import (
     GRAPH_TEMPLATE_KIND,
@@ -24,10 +23,8 @@ from memrelay.memory.models.recipes import (
     VIEW_TEMPLATE_KIND,
 )
 from memrelay.memory.models.recipes.events import view_event
-from memrelay.memory.models.recipes.graph.edges import view_edge
-from memrelay.memory.models.recipes.graph.nodes import view_node
-from memrelay.memory.models.recipes.graph.templates import view_graph_template
-from memrelay.memory.models.recipes.graph.view_templates import view_view_template
+from memrelay.memory.models.recipes.graph.graph import view_edge, view_node
+from memrelay.memory.models.recipes.graph.templates import view_graph_template, view_view_template
 from memrelay.memory.models.recipes.graph.views import view_view
 from memrelay.memory.models.recipes.instances import COUNTS, view_instance
 from memrelay.memory.models.recipes.kv import read_value
@@ -71,10 +68,6 @@ RENAMED = {
 }
 RENAMED_IN_VIEWS = RENAMED | {"template_id": "viewTemplateId"}
 LEFT_OUT = ("version", "sort")
-# Changes that one call reads, at most.
-MAX_READ = 1000
-# Bytes of an event besides its data.
-EVENT_BYTES = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,17 +146,13 @@ def make_event(tx: Transaction, change: Change, most_bytes: int) -> tuple[Recipe
     The event has ids only if its object is damaged or has more than `most_bytes`.
     """
     try:
-        event = _make_full_event(tx, change)
+        make = _make_record_event if change.type in VERBS else _make_row_event
+        event = make(tx, change)
     except RecordDamaged:
         event = _make_event_of_ids(change)
     if event is not None and len(orjson.dumps(event.data)) > most_bytes:
         event = _make_event_of_ids(change)
     return None if event is None else (event, len(orjson.dumps(event.data)))
-
-
-def _make_full_event(tx: Transaction, change: Change) -> RecipeEvent | None:
-    is_record = change.type in VERBS
-    return _make_record_event(tx, change) if is_record else _make_row_event(tx, change)
 
 
 def _make_event_of_ids(change: Change) -> RecipeEvent | None:
@@ -189,7 +178,9 @@ def _make_record_event(tx: Transaction, change: Change) -> RecipeEvent | None:
         return None
     verb = VERBS[change.type]
     if state.kind == RECIPE_KIND:
-        return RecipeEvent(f"persistentMemory:{verb}", _recipe(tx, state))
+        label = orjson.loads(state.content).get("label", "")
+        data = {"id": state.key, "label": label, "projectId": uid_of_store(tx.memory_id)}
+        return RecipeEvent(f"persistentMemory:{verb}", data)
     if state.kind == INSTANCE_KIND:
         name = f"{SORTS.get(state.scope, state.scope)}:instance-{verb}"
         if not exists:
@@ -209,11 +200,6 @@ def _make_record_event(tx: Transaction, change: Change) -> RecipeEvent | None:
     return None
 
 
-def _recipe(tx: Transaction, state: State) -> Json:
-    label = orjson.loads(state.content).get("label", "")
-    return {"id": state.key, "label": label, "projectId": uid_of_store(tx.memory_id)}
-
-
 def _make_row_event(tx: Transaction, change: Change) -> RecipeEvent | None:
     name, subject, ids = ROW_EVENTS.get(change.type), change.subject, _read_ids(change)
     if name is None:
@@ -221,7 +207,9 @@ def _make_row_event(tx: Transaction, change: Change) -> RecipeEvent | None:
     data: Json = {"instanceId": subject, **ids}
     match change.type:
         case "kv.set":
-            data["value"] = _read_pair(tx, subject, ids["namespace"], ids["key"])
+            namespace, key = ids["namespace"], ids["key"]
+            pair = tx.table(RecipeTables).kv.get(subject, namespace, [key]).get(key)
+            data["value"] = None if pair is None else read_value(subject, pair)
         case "event.appended" | "node.added" | "edge.added":
             rows = _read_rows(tx, change, ids["ids"])
             data = rows[0] if rows else {"id": ids["ids"][0], "instanceId": subject}
@@ -239,12 +227,6 @@ def _make_row_event(tx: Transaction, change: Change) -> RecipeEvent | None:
         case "view.deleted":
             data = {"id": subject, **{RENAMED_IN_VIEWS[field]: ids[field] for field in ids}}
     return RecipeEvent(name, data)
-
-
-def _read_pair(tx: Transaction, instance: str, namespace: str, key: str) -> Any:
-    """Return the value of a key, None if it was deleted."""
-    pair = tx.table(RecipeTables).kv.get(instance, namespace, [key]).get(key)
-    return None if pair is None else read_value(instance, pair)
 
 
 def _read_rows(tx: Transaction, change: Change, ids: list[str]) -> list[Json]:

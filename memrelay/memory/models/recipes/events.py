@@ -1,6 +1,6 @@
 """Events of event logs: append, query and aggregate them."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any, Literal
 
@@ -129,7 +129,15 @@ def append(tx: Transaction, batch: AppendEvents, context: Context) -> EventsAppe
     Raises BadValue: when JSON cannot express a payload, or it is nested too deeply.
     Raises ValueTooLarge: when a payload or metadata is too large.
     """
-    times = _times(batch.events, context.now_ms)
+    times, faults = list[int](), FaultList()
+    for index, new in enumerate(batch.events):
+        moment = context.now_ms if new.timestamp is None else parse_ms(str(new.timestamp))
+        if moment is None or not 0 <= moment <= LAST_MS:
+            rule = "timestamp is a time like 2026-11-22T05:00:00Z or Unix ms, from 1970 to 9999"
+            faults.add(("events", index, "timestamp"), "bad_type", rule)
+        else:
+            times.append(moment)
+    faults.raise_any("the request")
     texts = [(to_json(new.payload), to_json(new.metadata or {})) for new in batch.events]
     id_ = ensure_id(tx, "events", batch.instance, context, create=batch.auto_create)
     events, last = list[Event](), dict[str, int]()
@@ -145,20 +153,6 @@ def append(tx: Transaction, batch: AppendEvents, context: Context) -> EventsAppe
     change: ChangeType = "event.appended" if len(events) == 1 else "events.appended"
     tx.feed.add(change, id_, {"ids": [event.id for event in events]})
     return EventsAppended(id_, tuple(view_event(id_, event) for event in events))
-
-
-def _times(events: Sequence[NewEvent], now_ms: int) -> list[int]:
-    """Return the times of the events, Unix ms. Raises InvalidInput with every error."""
-    times, faults = list[int](), FaultList()
-    for at, event in enumerate(events):
-        moment = now_ms if event.timestamp is None else parse_ms(str(event.timestamp))
-        if moment is None or not 0 <= moment <= LAST_MS:
-            rule = "timestamp is a time like 2026-11-22T05:00:00Z or Unix ms, from 1970 to 9999"
-            faults.add(("events", at, "timestamp"), "bad_type", rule)
-        else:
-            times.append(moment)
-    faults.raise_any("the request")
-    return times
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,26 +213,23 @@ def query_events(tx: Transaction, query: QueryEvents, context: Context) -> Event
     Raises ResultTooLarge: when the result does not fit into an answer.
     Raises SearchTooLong: when the query exceeds the time limit.
     """
-    where, order = _where(query), _order(query.order_by)
+    where = compile_where(query.where, find_field, KNOWN)
+    if query.stream is not None:
+        where = f"stream = ? AND {where[0]}", (query.stream, *where[1])
+    order = _order(query.order_by)
     id_, window = find_id(tx, "events", query.instance), (query.limit, query.offset)
     table = tx.table(RecipeTables).events
     with tx.bounded_search():
         if query.reduce is not None:
             value = reduce_events(table, id_, where, query.reduce, context.result_bytes)
             return EventPage((), value, table.count(id_, where), *window)
-        objects = _views(id_, table.select(id_, where, window, order), query.select)
+        rows = table.select(id_, where, window, order)
+        objects = (pick_fields(event_object(id_, row), query.select, ALIASES) for row in rows)
         events = take_within(objects, context.result_bytes)
         total = find_total(len(events), *window)
         if total is None:
             total = table.count(id_, where)
     return EventPage(tuple(events), None, total, *window)
-
-
-def _where(query: QueryEvents) -> Clause:
-    sql, values = compile_where(query.where, find_field, KNOWN)
-    if query.stream is None:
-        return sql, values
-    return f"stream = ? AND {sql}", (query.stream, *values)
 
 
 def _order(order_by: OrderBy | None) -> Clause:
@@ -251,11 +242,6 @@ def _order(order_by: OrderBy | None) -> Clause:
     value = field.value_sql
     sql = f"{value} IS NULL, {value} {direction}, row {direction}"
     return sql, (*field.bound, *field.bound)
-
-
-def _views(instance: str, events: Iterator[Event], select: Select) -> Iterator[dict[str, Any]]:
-    for event in events:
-        yield pick_fields(event_object(instance, event), select, ALIASES)
 
 
 def view_event(instance: str, event: Event) -> EventView:

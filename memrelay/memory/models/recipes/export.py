@@ -41,8 +41,6 @@ class ExportedEvent(ExportedRow, frozen=True):
 
 
 class ExportedEdge(ExportedRow, frozen=True):
-    """An edge of a graph."""
-
     id: str
     instance: Id
     kind: str
@@ -59,8 +57,6 @@ class ExportedEdge(ExportedRow, frozen=True):
 
 
 class ExportedView(ExportedRow, frozen=True):
-    """A view of a graph."""
-
     id: str
     template: str
     instance: Id

@@ -104,14 +104,11 @@ class FaultList:
 
 
 class Problems:
-    """The errors and warnings of a definition."""
-
     def __init__(self) -> None:
         self.errors, self.warnings = FaultList(), FaultList()
         self.error, self.warn = self.errors.add, self.warnings.add
 
     def warn_unknown(self, fields: Iterable[str], path: Place, known: Collection[str]) -> None:
-        """Add a warning for each unknown key."""
         for key in fields:
             if key not in known:
                 message = f"unknown key {quoted(key)}{did_you_mean(key, known)}; it has no effect"

@@ -217,7 +217,6 @@ def delete(tx: Transaction, target: DeleteInstance, context: Context) -> None:
 
 
 def view_instance(tx: Transaction, state: State) -> InstanceView:
-    """Return the view of an instance with its counts."""
     id_, data, recipes = state.key or "", _read_data(state), tx.table(RecipeTables)
     counts: dict[str, Any] = dict.fromkeys(COUNTS)
     if state.scope == "kv":
@@ -254,7 +253,9 @@ def create_instance(tx: Transaction, new: NewInstance, context: Context) -> Stat
         )
     data: dict[str, Any] = {"description": new.description} if new.description else {}
     if new.template_id is not None:
-        _check_template(tx, new)
+        if new.sort != "graph":
+            raise Refused(f"a {NOUNS[new.sort]} has no template; leave out `template_id`")
+        GRAPH_TEMPLATES.find(tx, new.template_id)
         data["template_id"] = new.template_id
     guid = context.new_guid()
     state = new_state(guid, INSTANCE_KIND, context.now_ms, context.actor)._replace(
@@ -264,12 +265,6 @@ def create_instance(tx: Transaction, new: NewInstance, context: Context) -> Stat
         data=as_text(data),
     )
     return tx.table(RecipeTables).instances.insert(state)
-
-
-def _check_template(tx: Transaction, new: NewInstance) -> None:
-    if new.sort != "graph":
-        raise Refused(f"a {NOUNS[new.sort]} has no template; leave out `template_id`")
-    GRAPH_TEMPLATES.find(tx, new.template_id or "")
 
 
 def find_instance(tx: Transaction, sort: str, id_or_name: str) -> StoredRecord:
@@ -292,7 +287,6 @@ def find_id(tx: Transaction, sort: str, id_or_name: str) -> str:
 
 
 def read_id(stored: StoredRecord) -> str:
-    """Return the id of an instance."""
     return stored.state.key or ""
 
 

@@ -50,7 +50,6 @@ class KeyedKind(Generic[View]):
     view: Callable[[State], View]
 
     def table(self, tx: Transaction) -> RecipeRecords:
-        """Return the table of the objects."""
         return tx.table(RecipeTables).keyed[self.kind]
 
     def find(self, tx: Transaction, id_: str) -> StoredRecord:
@@ -118,7 +117,6 @@ class KeyedKind(Generic[View]):
 
     @property
     def output(self) -> Any:
-        """The type of the view."""
         return get_type_hints(self.view)["return"]
 
     def register(
@@ -185,7 +183,6 @@ def read_object(state: State) -> dict[str, Any]:
 
 
 def view_template(state: State) -> dict[str, Any]:
-    """Return the fields of a template's view."""
     return {"id": state.key or "", **read_object(state), **view_edits(state)}
 
 

@@ -1,6 +1,6 @@
 """Recipes: declared retrieval pipelines, checked and compiled from their definitions."""
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -13,15 +13,15 @@ from memrelay.memory.engine.versions import State, StoredRecord
 from memrelay.memory.errors import Fault, InvalidInput, Refused, ResultTooLarge
 from memrelay.memory.models.recipes import RECIPE_KIND
 from memrelay.memory.models.recipes.definition.check import (
+    CONTRIBUTION_KEYS,
     ID,
     ID_RULE,
     check_definition,
     encode_definition,
 )
-from memrelay.memory.models.recipes.definition.recipe import Recipe
+from memrelay.memory.models.recipes.definition.recipe import SCOPES, Contribution, Recipe
 from memrelay.memory.models.recipes.definition.specs import StepSpec, step_specs
-from memrelay.memory.models.recipes.execution.run import run_recipe
-from memrelay.memory.models.recipes.execution.variables import RunInput
+from memrelay.memory.models.recipes.execution.run import RunInput, run_recipe
 from memrelay.memory.models.recipes.faults import quoted, refusal
 from memrelay.memory.models.recipes.keyed_kind import SCOPE, KeyedKind, view_edits
 from memrelay.memory.models.recipes.table import RecipeTables
@@ -54,7 +54,6 @@ class RecipeView:
 
 
 def view_recipe(state: State) -> RecipeView:
-    """Return the view of a stored recipe."""
     definition = orjson.loads(state.content)
     return RecipeView(definition["id"], definition["label"], definition, **view_edits(state))
 
@@ -283,20 +282,17 @@ def import_recipe(tx: Transaction, new: ImportRecipe, context: Context) -> Impor
     Raises InvalidInput: when the definition has errors.
     Raises NameTaken: when another recipe has its id, and overwrite is false.
     """
-    recipe = compile_recipe(_parse(new.config))
+    definition: Any = new.config
+    if isinstance(definition, str):
+        try:
+            definition = orjson.loads(definition)
+        except orjson.JSONDecodeError as error:
+            fault = Fault("", "bad_type", f"the definition is not JSON: {error}")
+            raise refusal("the definition", [fault]) from error
+    recipe = compile_recipe(definition)
     if new.overwrite and RECIPES.table(tx).find_to_write(SCOPE, recipe.id) is not None:
         return ImportedRecipe(replace_recipe(tx, recipe), created=False)
     return ImportedRecipe(add_recipe(tx, recipe, context), created=True)
-
-
-def _parse(config: dict[str, Any] | str) -> Any:
-    if not isinstance(config, str):
-        return config
-    try:
-        return orjson.loads(config)
-    except orjson.JSONDecodeError as error:
-        fault = Fault("", "bad_type", f"the definition is not JSON: {error}")
-        raise refusal("the definition", [fault]) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -349,8 +345,22 @@ def store_recipes(tx: Transaction, new: StoreRecipes, context: Context) -> Store
 
     Raises InvalidInput: when a definition has errors, or two have the same id; nothing is stored.
     """
+    recipes, faults = dict[str, Recipe](), list[Fault]()
+    for at, definition in enumerate(new.definitions):
+        path = f"/definitions/{at}"
+        try:
+            recipe = compile_recipe(definition)
+        except InvalidInput as error:
+            faults += [one._replace(path=path + one.path) for one in error.faults]
+            continue
+        if recipe.id in recipes:
+            text = f"another definition of the call has the id {recipe.id!r}"
+            faults.append(Fault(f"{path}/id", "bad_id", text))
+        recipes[recipe.id] = recipe
+    if faults:
+        raise refusal("the input", faults)
     created, updated, unchanged = list[str](), list[str](), list[str]()
-    for recipe in _compile_all(new.definitions):
+    for recipe in recipes.values():
         stored = RECIPES.table(tx).find_to_write(SCOPE, recipe.id)
         if stored is None:
             add_recipe(tx, recipe, context)
@@ -361,26 +371,6 @@ def store_recipes(tx: Transaction, new: StoreRecipes, context: Context) -> Store
             replace_recipe(tx, recipe)
             updated.append(recipe.id)
     return StoredRecipes(tuple(created), tuple(updated), tuple(unchanged))
-
-
-def _compile_all(definitions: tuple[dict[str, Any], ...]) -> list[Recipe]:
-    """Compile all definitions. Raises InvalidInput with the faults of all of them."""
-    recipes, faults, ids = list[Recipe](), list[Fault](), set[str]()
-    for at, definition in enumerate(definitions):
-        path = f"/definitions/{at}"
-        try:
-            recipe = compile_recipe(definition)
-        except InvalidInput as error:
-            faults += [one._replace(path=path + one.path) for one in error.faults]
-            continue
-        if recipe.id in ids:
-            text = f"another definition of the call has the id {recipe.id!r}"
-            faults.append(Fault(f"{path}/id", "bad_id", text))
-        ids.add(recipe.id)
-        recipes.append(recipe)
-    if faults:
-        raise refusal("the input", faults)
-    return recipes
 
 
 @dataclass(frozen=True, slots=True)
@@ -507,3 +497,50 @@ def load_recipe(tx: Transaction, id_: str) -> Recipe:
             compiled.clear()
         compiled[version] = recipe
     return recipe
+
+
+@dataclass(frozen=True, slots=True)
+class Brief:
+    """A summary of a recipe. `required` are the additional variables without default."""
+
+    id: str
+    label: str
+    is_active: bool
+    scopes: tuple[str, ...]
+    variables: tuple[str, ...]
+    required: tuple[str, ...]
+    contribution: Contribution
+
+    def missing(self, values: Mapping[str, Any]) -> list[str]:
+        """Return the required variables that have no value."""
+        return [name for name in self.required if values.get(name) is None]
+
+
+def find_brief(tx: Transaction, ident: str) -> Brief | None:
+    stored = tx.table(RecipeTables).definitions.find(SCOPE, ident)
+    return None if stored is None else _summarize(stored)
+
+
+def active_briefs(tx: Transaction) -> Iterator[Brief]:
+    """Yield the summaries of all active recipes in the order of their ids."""
+    return (brief for brief in map(_summarize, all_recipes(tx)) if brief.is_active)
+
+
+def _summarize(stored: StoredRecord) -> Brief:
+    definition = orjson.loads(stored.content)
+    variables = definition.get("additional_variables", [])
+    contribution = definition.get("contribution", {})
+    known_keys = [key for key in CONTRIBUTION_KEYS if key in contribution]
+    return Brief(
+        definition["id"],
+        definition["label"],
+        definition.get("status", "active") == "active",
+        tuple(one for one in definition.get("inputs_scope", []) if one in SCOPES),
+        tuple(one["name"] for one in variables),
+        tuple(
+            one["name"]
+            for one in variables
+            if one.get("required") is True and one.get("default") is None
+        ),
+        Contribution(**{key: contribution[key] for key in known_keys}),
+    )

@@ -18,8 +18,7 @@ from pydantic import ConfigDict, TypeAdapter
 from memrelay.memory.engine.models import load
 from memrelay.memory.engine.store import Transaction
 from memrelay.memory.models.recipes import steps
-from memrelay.memory.models.recipes.execution.conditions import Condition
-from memrelay.memory.models.recipes.execution.values import MISSING
+from memrelay.memory.models.recipes.execution.conditions import MISSING, Condition
 from memrelay.memory.operations import Context
 
 Category = Literal[
@@ -80,7 +79,6 @@ class StepCall:
     new_query: str | None = None
 
     def warn(self, code: str, message: str) -> None:
-        """Add a warning to the result of the run."""
         self.warnings.append((code, message))
 
     def variable(self, name: str) -> Any:
@@ -94,8 +92,6 @@ class StepCall:
 
 @dataclass(frozen=True, slots=True)
 class StepType:
-    """A step type."""
-
     name: str
     category: Category
     # A frozen dataclass.

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import apsw
 import orjson
 
+from memrelay.memory.engine.erasures import ModelErasure
 from memrelay.memory.engine.filter_sql import Clause
 from memrelay.memory.engine.keyed_table import KeyedTable
 from memrelay.memory.engine.records import RecordTable
@@ -104,13 +105,11 @@ class DocumentRecords(RecipeRecords):
         return list(stored_records(self._connection, clauses, [thread]))
 
     def has_scope(self, scope: str) -> bool:
-        """Return whether there is a chunk with that scope."""
         self._records.flush()
         query = f"SELECT EXISTS (SELECT 1 FROM records AS r{self._of_kind} AND r.scope = ?)"
         return bool(self._connection.execute(query, (scope,)).get)
 
     def any(self) -> bool:
-        """Return whether there is a document."""
         self._records.flush()
         query = f"SELECT EXISTS (SELECT 1 FROM records AS r{self._of_kind})"
         return bool(self._connection.execute(query).get)
@@ -183,7 +182,6 @@ class KvTable:
         return self._connection.changes()
 
     def count(self, instance: str, namespace: str | None = None, where: Clause = ("1", ())) -> int:
-        """Return the number of pairs."""
         sql, values = _select_scope(instance, namespace)
         query = f"SELECT count(*) FROM kv WHERE {sql} AND {where[0]}"
         return int(self._connection.execute(query, (*values, *where[1])).get)
@@ -235,7 +233,6 @@ class EventTable:
         self._connection = connection
 
     def append(self, instance: str, events: Sequence[Event]) -> None:
-        """Append events."""
         self._connection.executemany(INSERT_EVENT, [(instance, *event) for event in events])
 
     def last_sequence(self, instance: str, stream: str) -> int:
@@ -243,11 +240,9 @@ class EventTable:
         return int(self._connection.execute(LAST_SEQUENCE, (instance, stream)).get)
 
     def delete(self, instance: str) -> None:
-        """Delete all events of an instance."""
         self._connection.execute("DELETE FROM events WHERE instance = ?", (instance,))
 
     def count(self, instance: str, where: Clause = ("1", ())) -> int:
-        """Return the number of events."""
         query = f"SELECT count(*) FROM events WHERE instance = ? AND {where[0]}"
         return int(self._connection.execute(query, (instance, *where[1])).get)
 
@@ -267,7 +262,6 @@ class EventTable:
         return map(Event._make, self._connection.execute(query, values))
 
     def rows(self, sql: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
-        """Return the rows of a query for an aggregation."""
         return list(self._connection.execute(sql, values))
 
     def streams(self, instance: str, most: int) -> list[str]:
@@ -327,7 +321,6 @@ EQUAL_EDGES = (
 
 
 def make_node_scope(instance: str) -> str:
-    """Return the scope of the nodes of a graph."""
     return f"graph/{instance}"
 
 
@@ -387,7 +380,6 @@ class GraphTable:
         return [id_ for (id_,) in rows]
 
     def edge(self, instance: str, id_: str) -> Edge | None:
-        """Return an edge, None if it does not exist."""
         query = f"SELECT {EDGE} FROM edges WHERE instance = ? AND id = ?"
         row = self._connection.execute(query, (instance, id_)).fetchone()
         return None if row is None else Edge._make(row)
@@ -401,7 +393,6 @@ class GraphTable:
         return ((row, Edge._make(edge)) for row, *edge in rows)
 
     def count_edges(self, instance: str, filters: EdgeFilter = ALL_EDGES) -> int:
-        """Return the number of matching edges."""
         where, values = _edge_conditions(instance, filters._replace(after_row=0))
         return self._count(f"edges{where}", values)
 
@@ -450,11 +441,9 @@ class GraphTable:
         return stored_records(self._connection, clauses, [make_node_scope(instance), _json(ids)])
 
     def delete_edge(self, instance: str, id_: str) -> None:
-        """Delete an edge."""
         self._connection.execute("DELETE FROM edges WHERE instance = ? AND id = ?", (instance, id_))
 
     def delete_edges_at(self, instance: str, node: str) -> None:
-        """Delete the edges of a node."""
         for side in ("from_node", "to_node"):
             query = f"DELETE FROM edges WHERE instance = ? AND {side} = ?"
             self._connection.execute(query, (instance, node))
@@ -469,7 +458,6 @@ class GraphTable:
         self._connection.execute(f"INSERT INTO views({VIEW}) VALUES (?, ?, ?, ?)", view)
 
     def view(self, id_: str) -> View | None:
-        """Return a view, None if it does not exist."""
         rows = self._connection.execute(f"SELECT {VIEW} FROM views WHERE id = ?", (id_,))
         return next((View._make(row) for row in rows), None)
 
@@ -483,11 +471,9 @@ class GraphTable:
         return [View._make(row) for row in rows]
 
     def delete_view(self, id_: str) -> None:
-        """Delete a view."""
         self._connection.execute("DELETE FROM views WHERE id = ?", (id_,))
 
     def rows(self, query: str, values: Sequence[Any]) -> Iterator[tuple[Any, ...]]:
-        """Yield the rows of a compiled view."""
         self._records.flush()
         return iter(self._connection.execute(query, values))
 
@@ -506,3 +492,13 @@ def _edge_conditions(instance: str, filters: EdgeFilter) -> tuple[str, list[Any]
             where += f" AND {column} = ?"
             values.append(value)
     return where, values
+
+
+DELETE_EDGES = "DELETE FROM edges WHERE instance = ?1 AND (from_node = ?2 OR to_node = ?2)"
+
+
+class EdgeErasure(ModelErasure):
+    def forget_record(self, record: State) -> None:
+        if record.kind == NODE_KIND:
+            instance = record.scope.removeprefix("graph/")
+            self._connection.execute(DELETE_EDGES, (instance, record.key))

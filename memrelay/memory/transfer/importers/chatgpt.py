@@ -1,17 +1,104 @@
-"""ChatGPT: the conversations of an export, as a zip file or its `conversations.json`."""
+"""ChatGPT: the conversations of an export, as a zip file or its `conversations.json`.
+
+The entries of a zip file are read by name, within limits. Nothing is extracted to a path.
+"""
 
 import re
+import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from graphlib import CycleError, TopologicalSorter
+from lzma import LZMAError
 from pathlib import Path
 from typing import IO, Any
+from zipfile import BadZipFile, ZipFile, is_zipfile
 
-from memrelay.memory.transfer.importers.containers.archives import is_archive, open_archive
-from memrelay.memory.transfer.importers.containers.documents import begins_with
-from memrelay.memory.transfer.importers.containers.json_items import iterate
-from memrelay.memory.transfer.importers.fields import fields_of, read_text, read_time, without_empty
-from memrelay.memory.transfer.importers.items import Fault, Found, LeftOut, Turn
-from memrelay.memory.transfer.importers.source import Given, RefusedFile, source
+from memrelay.memory.transfer.importers.json_items import begins_with, iterate
+from memrelay.memory.transfer.importers.source import (
+    Fault,
+    LeftOut,
+    RefusedFile,
+    SourceInput,
+    SourceItem,
+    Turn,
+    fields_of,
+    read_text,
+    read_time,
+    source,
+    without_empty,
+)
+
+MAX_UNPACKED = 4 << 30  # bytes
+DRIVE = re.compile(r"[A-Za-z]:")
+FLAG_ENCRYPTED = 0x1
+DAMAGE = (BadZipFile, zlib.error, LZMAError, EOFError, NotImplementedError)
+
+
+class Archive:
+    """The entries of a checked zip file."""
+
+    def __init__(self, file: ZipFile, name: str) -> None:
+        self._file = file
+        self._name = name
+
+    def names(self, pattern: re.Pattern[str]) -> list[str]:
+        """Return the names of the entries whose last part matches, sorted."""
+        names = set(self._file.namelist())
+        return sorted(name for name in names if pattern.fullmatch(name.rpartition("/")[2]))
+
+    @contextmanager
+    def open(self, name: str) -> Iterator[IO[bytes]]:
+        """Open an entry. Raises RefusedFile, also while the entry is read in the context."""
+        try:
+            with self._file.open(name) as entry:
+                yield entry
+        except DAMAGE as error:
+            raise _damaged(self._name, f"{name}: {error}") from error
+
+
+def is_archive(path: Path) -> bool:
+    return is_zipfile(path)
+
+
+@contextmanager
+def open_archive(path: Path) -> Iterator[Archive]:
+    """Open a zip file and check its entries.
+
+    Raises RefusedFile: when the file is damaged or encrypted, has more than 4 GiB unpacked, or an
+    entry has an absolute name or `..` in its name.
+    """
+    try:
+        file = ZipFile(path)
+    except (BadZipFile, NotImplementedError) as error:
+        raise _damaged(path.name, str(error)) from error
+    with file:
+        _check(file, path.name)
+        yield Archive(file, path.name)
+
+
+def _check(file: ZipFile, name: str) -> None:
+    unpacked = 0
+    for entry in file.infolist():
+        parts = re.split(r"[/\\]", entry.filename)
+        if parts[0] == "" or ".." in parts or DRIVE.match(parts[0]):
+            raise RefusedFile(
+                f"{name}: the entry {entry.filename[:80]!r} has an absolute name or `..` in its "
+                "name; download the export again"
+            )
+        if entry.flag_bits & FLAG_ENCRYPTED:
+            raise RefusedFile(f"{name} is encrypted; unpack it and import its conversations.json")
+        # zipfile stops reading an entry at this size, even if it has more data.
+        unpacked += entry.file_size
+    if unpacked > MAX_UNPACKED:
+        raise RefusedFile(
+            f"{name} has more than {MAX_UNPACKED >> 30} GiB unpacked; unpack it and import its "
+            "conversations.json"
+        )
+
+
+def _damaged(name: str, reason: str) -> RefusedFile:
+    return RefusedFile(f"{name} is damaged: {reason[:200]}; download the export again")
+
 
 NAME = "chatgpt"
 # A large export has several files: conversations-000.json and so on.
@@ -48,11 +135,9 @@ class Tree:
             ) from error
 
     def message(self, node: str) -> object:
-        """Return the message of a node, None if it has none."""
         return self._mapping[node].get("message")
 
     def parent(self, node: str) -> str | None:
-        """Return the parent of a node, None for a root."""
         parent: str | None = self._mapping[node].get("parent")
         return parent
 
@@ -93,7 +178,6 @@ def _listed_children(node: str, fields: object) -> list[str]:
 
 
 def detect(path: Path) -> bool:
-    """Return whether a file is an export of ChatGPT."""
     if is_archive(path):
         with open_archive(path) as archive:
             return bool(archive.names(CONVERSATIONS))
@@ -101,9 +185,9 @@ def detect(path: Path) -> bool:
 
 
 @source(NAME, detect, has_branches=True)
-def read(given: Given) -> Iterator[Found]:
+def read(source_input: SourceInput) -> Iterator[SourceItem]:
     """Yield the messages of user and assistant as turns."""
-    for file, name in _documents(given.file):
+    for file, name in _documents(source_input.file):
         for position, value in iterate(file, name, ()):
             place = f"{name}{'' if position.startswith('[') else ' '}{position}"
             if isinstance(value, Fault):
@@ -114,7 +198,7 @@ def read(given: Given) -> Iterator[Found]:
             except LeftOut as error:
                 yield Fault(place, str(error))
                 continue
-            yield from chat.messages(given.all_branches)
+            yield from chat.messages(source_input.all_branches)
 
 
 def _documents(path: Path) -> Iterator[tuple[IO[bytes], str]]:
@@ -133,8 +217,6 @@ def _documents(path: Path) -> Iterator[tuple[IO[bytes], str]]:
 
 
 class _Chat:
-    """A conversation."""
-
     def __init__(self, fields: dict[str, Any], place: str) -> None:
         """Raises LeftOut: the conversation has no id or no valid tree."""
         self._fields = fields
@@ -144,7 +226,7 @@ class _Chat:
             raise LeftOut("the conversation has no id")
         self._tree = Tree(fields.get("mapping"))
 
-    def messages(self, all_branches: bool) -> Iterator[Found]:
+    def messages(self, all_branches: bool) -> Iterator[SourceItem]:
         """Yield the messages in depth-first order, with those left out."""
         try:
             path = {} if all_branches else self._tree.path_to(self._fields.get("current_node"))
@@ -155,7 +237,8 @@ class _Chat:
             message = self._tree.message(node)
             if message is None:
                 continue
-            place = f"{self._place}, message {_shown(node)}"
+            shown = node[:80].encode(errors="backslashreplace").decode()
+            place = f"{self._place}, message {shown}"
             if not all_branches and node not in path:
                 yield Fault(place, OTHER_BRANCH)
                 continue
@@ -164,7 +247,7 @@ class _Chat:
             except LeftOut as error:
                 yield Fault(place, str(error))
 
-    def _turn(self, node: str, place: str, seq: int) -> Iterator[Found]:
+    def _turn(self, node: str, place: str, seq: int) -> Iterator[SourceItem]:
         """Yield a message as a turn, after its parts that are no text. Raises LeftOut."""
         message = fields_of(self._tree.message(node))
         role = read_text(fields_of(message.get("author")), "role")
@@ -221,7 +304,3 @@ def _split(parts: object) -> tuple[list[str], list[tuple[int, str]]]:
         else:
             others.append((index, f"a part of the type {str(kind)[:40]!r}"))
     return texts, others
-
-
-def _shown(ident: str) -> str:
-    return ident[:80].encode(errors="backslashreplace").decode()

@@ -8,23 +8,29 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from memrelay.memory.transfer.importers.containers.documents import (
+from memrelay.memory.transfer.importers.json_items import (
     begins_with,
     list_of,
     read_documents,
     read_list,
 )
-from memrelay.memory.transfer.importers.fields import (
+from memrelay.memory.transfer.importers.source import (
+    Fact,
+    Fault,
+    LeftOut,
+    Plain,
+    SourceInput,
+    SourceItem,
+    Turn,
     fields_of,
     read_content,
     read_position,
     read_text,
     read_texts,
     read_time,
+    source,
     without_empty,
 )
-from memrelay.memory.transfer.importers.items import Fact, Fault, Found, LeftOut, Plain, Turn
-from memrelay.memory.transfer.importers.source import Given, source
 
 NAME = "letta"
 BLOCK_KIND = "block"
@@ -45,24 +51,27 @@ Placed = tuple[str, Any]
 
 
 def detect(path: Path) -> bool:
-    """Return whether a file is an agent file or an answer of the API."""
     return begins_with(
         path, "agents block_ids", "core_memory", "text archive_id", "message_type date"
     )
 
 
 @source(NAME, detect)
-def read(given: Given) -> Iterator[Found]:
+def read(source_input: SourceInput) -> Iterator[SourceItem]:
     """Yield blocks, messages and passages, and a fault for each file of the agents."""
     lists: dict[str, list[Placed]] = {key: [] for key in LISTS}
-    name, has_agents = given.file.stem, False
-    for position, value in read_documents(given.file, *LISTS):
+    name, has_agents = source_input.file.stem, False
+    for position, value in read_documents(source_input.file, *LISTS):
         document = value if isinstance(value, dict) else {}
         if list_of(position):
             lists[list_of(position)].append((position, value))
         elif "core_memory" in document:
             has_agents = True
-            yield from _old_agent(document, position)
+            # The items of the older form have no ids.
+            agent_name = _agent_name(document)
+            for place, block in read_list(document, "core_memory", position):
+                yield _block(place, block, [agent_name])
+            yield from _messages(agent_name, read_list(document, "messages", position))
         elif any(isinstance(document.get(key), list) for key in LISTS):
             name = str(document.get("agent") or name)
             for key in LISTS:
@@ -70,11 +79,11 @@ def read(given: Given) -> Iterator[Found]:
         else:
             yield from _answer(position, value, name)
     if has_agents or lists["agents"]:
-        given.note(NOTE)
+        source_input.note(NOTE)
     yield from _from_lists(lists, name)
 
 
-def _from_lists(lists: dict[str, list[Placed]], name: str) -> Iterator[Found]:
+def _from_lists(lists: dict[str, list[Placed]], name: str) -> Iterator[SourceItem]:
     """Yield the items of an agent file, or of an answer of the API for the agent `name`."""
     agents = [(place, agent) for place, agent in lists["agents"] if isinstance(agent, dict)]
     for position, block in lists["blocks"]:
@@ -92,16 +101,12 @@ def _from_lists(lists: dict[str, list[Placed]], name: str) -> Iterator[Found]:
         yield from _messages(agent_name, messages)
     for position, passage in lists["passages"]:
         yield _passage(position, passage, name)
-    yield from _not_imported(lists)
-
-
-def _not_imported(lists: dict[str, list[Placed]]) -> Iterator[Fault]:
     for position, agent in lists["agents"]:
         if not isinstance(agent, dict):
             yield Fault(position, "the agent is not a JSON object")
     for position, file in lists["files"]:
-        shown = file.get("file_name") if isinstance(file, dict) else None
-        yield Fault(position, f'the file "{str(shown)[:80]}" is not imported')
+        file_name = file.get("file_name") if isinstance(file, dict) else None
+        yield Fault(position, f'the file "{str(file_name)[:80]}" is not imported')
 
 
 def _has_block(agent: dict[str, Any], ident: object) -> bool:
@@ -109,15 +114,7 @@ def _has_block(agent: dict[str, Any], ident: object) -> bool:
     return isinstance(blocks, list) and ident in blocks
 
 
-def _old_agent(agent: dict[str, Any], position: str) -> Iterator[Found]:
-    """Yield the blocks and messages of the older form, whose items have no ids."""
-    name = _agent_name(agent)
-    for place, block in read_list(agent, "core_memory", position):
-        yield _block(place, block, [name])
-    yield from _messages(name, read_list(agent, "messages", position))
-
-
-def _answer(position: str, value: object, name: str) -> Iterator[Found]:
+def _answer(position: str, value: object, name: str) -> Iterator[SourceItem]:
     """Yield an element of an answer of the API: a message or a passage."""
     if isinstance(value, Fault):
         yield value
@@ -131,7 +128,7 @@ def _agent_name(agent: dict[str, Any]) -> str:
     return str(agent.get("name") or agent.get("id") or "agent")
 
 
-def _block(position: str, value: object, agents: list[str]) -> Found:
+def _block(position: str, value: object, agents: list[str]) -> SourceItem:
     try:
         fields = fields_of(value)
         label = read_content(fields, "label")
@@ -151,17 +148,17 @@ def _block(position: str, value: object, agents: list[str]) -> Found:
         return Fault(position, str(error))
 
 
-def _messages(agent: str, messages: Iterable[Placed]) -> Iterator[Found]:
+def _messages(agent: str, messages: Iterable[Placed]) -> Iterator[SourceItem]:
     """Yield the turns of an agent. Fields identify a message: its id in a file is not lasting."""
-    known = Counter[str]()
+    counts = Counter[str]()
     for number, (position, value) in enumerate(messages):
         try:
             turn = _turn(position, fields_of(value), agent, number)
         except LeftOut as error:
             yield Fault(position, str(error))
             continue
-        known[turn.id] += 1
-        yield replace(turn, id=f"{turn.id} {known[turn.id]}")
+        counts[turn.id] += 1
+        yield replace(turn, id=f"{turn.id} {counts[turn.id]}")
 
 
 def _turn(position: str, fields: dict[str, Any], agent: str, number: int) -> Turn:
@@ -253,7 +250,7 @@ def _sent_text(call: dict[str, Any]) -> str:
     return message if isinstance(message, str) else ""
 
 
-def _passage(position: str, value: object, agent: str) -> Found:
+def _passage(position: str, value: object, agent: str) -> SourceItem:
     try:
         fields = fields_of(value)
         created_at = read_time(fields.get("created_at"))

@@ -4,30 +4,38 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from memrelay.memory.transfer.importers.containers.documents import begins_with
-from memrelay.memory.transfer.importers.containers.json_items import read_items
-from memrelay.memory.transfer.importers.fields import EMPTY_TEXT, fields_of, read_texts
-from memrelay.memory.transfer.importers.items import Edge, Fact, Fault, Found, LeftOut, Node
-from memrelay.memory.transfer.importers.source import Given, source
+from memrelay.memory.transfer.importers.json_items import begins_with, read_items
+from memrelay.memory.transfer.importers.source import (
+    EMPTY_TEXT,
+    Edge,
+    Fact,
+    Fault,
+    LeftOut,
+    Node,
+    SourceInput,
+    SourceItem,
+    fields_of,
+    read_texts,
+    source,
+)
 
 NAME = "mcp"
 
 
 def detect(path: Path) -> bool:
-    """Return whether a file has entities or relations of the server."""
     return begins_with(path, "type entityType observations", "type relationType from to")
 
 
 @source(NAME, detect)
-def read(given: Given) -> Iterator[Found]:
+def read(source_input: SourceInput) -> Iterator[SourceItem]:
     """Yield the entities and relations as nodes and edges, or the observations as facts."""
-    for position, value in read_items(given.file):
+    for position, value in read_items(source_input.file):
         if isinstance(value, Fault):
             yield value
             continue
         try:
             fields = fields_of(value)
-            if given.target:
+            if source_input.target:
                 yield from _facts(position, fields)
             else:
                 yield _graph_item(position, fields)
@@ -35,7 +43,7 @@ def read(given: Given) -> Iterator[Found]:
             yield Fault(position, str(error))
 
 
-def _graph_item(position: str, fields: dict[str, Any]) -> Found:
+def _graph_item(position: str, fields: dict[str, Any]) -> SourceItem:
     if fields.get("type") == "entity":
         name, kind = _label(fields, "name"), _label(fields, "entityType")
         observations = read_texts(fields, "observations")
@@ -55,7 +63,7 @@ def _graph_item(position: str, fields: dict[str, Any]) -> Found:
     )
 
 
-def _facts(position: str, fields: dict[str, Any]) -> Iterator[Found]:
+def _facts(position: str, fields: dict[str, Any]) -> Iterator[SourceItem]:
     """Yield a fact for each observation of an entity."""
     if fields.get("type") != "entity":
         yield Fault(position, "a relation has no text; import the graph without --as")

@@ -4,11 +4,19 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from memrelay.memory.transfer.importers.containers.documents import begins_with, list_of
-from memrelay.memory.transfer.importers.containers.json_items import read_items
-from memrelay.memory.transfer.importers.fields import fields_of, read_content, read_text, read_time
-from memrelay.memory.transfer.importers.items import Fact, Fault, Found, LeftOut
-from memrelay.memory.transfer.importers.source import Given, source
+from memrelay.memory.transfer.importers.json_items import begins_with, list_of, read_items
+from memrelay.memory.transfer.importers.source import (
+    Fact,
+    Fault,
+    LeftOut,
+    SourceInput,
+    SourceItem,
+    fields_of,
+    read_content,
+    read_text,
+    read_time,
+    source,
+)
 
 NAME = "mem0"
 LISTS = ("results", "memories", "relations")
@@ -21,14 +29,13 @@ OTHERS = NAME
 
 
 def detect(path: Path) -> bool:
-    """Return whether a file has memories of mem0."""
     return begins_with(path, "memory hash", "memory user_id", "memory agent_id", "memory run_id")
 
 
 @source(NAME, detect)
-def read(given: Given) -> Iterator[Found]:
+def read(source_input: SourceInput) -> Iterator[SourceItem]:
     """Yield the memories of a file."""
-    for position, value in read_items(given.file, *LISTS):
+    for position, value in read_items(source_input.file, *LISTS):
         if isinstance(value, Fault):
             yield value
         elif list_of(position) == "relations":
@@ -37,19 +44,19 @@ def read(given: Given) -> Iterator[Found]:
             yield _fact(position, value)
 
 
-def _fact(position: str, value: Any) -> Found:
+def _fact(position: str, value: Any) -> SourceItem:
     try:
         fields = fields_of(value)
         text = read_content(fields, "memory")
         user, agent, run = (read_text(fields, f"{name}_id") for name in ("user", "agent", "run"))
-        place = user or agent or run
-        if not place:
+        about = user or agent or run
+        if not about:
             raise LeftOut("it has no `user_id`, `agent_id` or `run_id`")
         return Fact(
             position=position,
-            id=read_text(fields, "id") or "\n".join((place, text)),
+            id=read_text(fields, "id") or "\n".join((about, text)),
             text=text,
-            memory=f"{NAME}/{place}",
+            memory=f"{NAME}/{about}",
             owner=user or None,
             thread=run or None,
             created_at=read_time(fields.get("created_at")),

@@ -5,24 +5,29 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from memrelay.memory.transfer.importers.containers.documents import (
+from memrelay.memory.transfer.importers.json_items import (
     begins_with,
     list_of,
     place_in,
     read_documents,
     read_list,
 )
-from memrelay.memory.transfer.importers.fields import (
+from memrelay.memory.transfer.importers.source import (
+    Fact,
+    Fault,
+    LeftOut,
+    SourceInput,
+    SourceItem,
+    Turn,
     fields_of,
     read_content,
     read_position,
     read_text,
     read_texts,
     read_time,
+    source,
     without_empty,
 )
-from memrelay.memory.transfer.importers.items import Fact, Fault, Found, LeftOut, Turn
-from memrelay.memory.transfer.importers.source import Given, source
 
 NAME = "redis-ams"
 # Parts of a working memory without an equivalent.
@@ -38,24 +43,23 @@ SPEAKER = re.compile(r"(user|assistant|system|tool): ")
 
 
 def detect(path: Path) -> bool:
-    """Return whether a file has memories of this server or a working memory."""
     return begins_with(
         path, "memories memory_type", "text memory_type", "messages long_term_memory_strategy"
     )
 
 
 @source(NAME, detect, has_url=True)
-def read(given: Given) -> Iterator[Found]:
+def read(source_input: SourceInput) -> Iterator[SourceItem]:
     """Yield the memories and messages of a file, or of the answers of the API."""
-    if given.pages is None:
-        for position, value in read_documents(given.file, "memories", "messages"):
+    if source_input.pages is None:
+        for position, value in read_documents(source_input.file, "memories", "messages"):
             yield from _read_value(position, value)
         return
-    for number, page in enumerate(given.pages(), 1):
+    for number, page in enumerate(source_input.pages(), 1):
         yield from _read_value(f"answer {number}", page)
 
 
-def _read_value(position: str, value: Any) -> Iterator[Found]:
+def _read_value(position: str, value: Any) -> Iterator[SourceItem]:
     if isinstance(value, Fault):
         yield value
     elif isinstance(value, dict) and ("memories" in value or "messages" in value):
@@ -66,7 +70,7 @@ def _read_value(position: str, value: Any) -> Iterator[Found]:
         yield _memory(position, value, {})
 
 
-def _read_answer(position: str, answer: dict[str, Any]) -> Iterator[Found]:
+def _read_answer(position: str, answer: dict[str, Any]) -> Iterator[SourceItem]:
     """Yield the items of the answer to a search, or of a working memory."""
     for number, (place, value) in enumerate(read_list(answer, "messages", position)):
         yield _message(place, value, answer, number)
@@ -77,9 +81,10 @@ def _read_answer(position: str, answer: dict[str, Any]) -> Iterator[Found]:
             yield Fault(place_in(position, key), f"the {what} of a session is not imported")
 
 
-def _memory(position: str, value: object, session: dict[str, Any]) -> Found:
+def _memory(position: str, value: object, session: dict[str, Any]) -> SourceItem:
     try:
-        fields = _with_session(fields_of(value), session)
+        own = {key: one for key, one in fields_of(value).items() if one is not None}
+        fields = without_empty(session, "session_id", "user_id", "namespace") | own
         kind = read_text(fields, "memory_type")
         if kind not in ("", "message", "semantic", "episodic"):
             raise LeftOut(f'the memory type "{kind[:40]}" is unknown')
@@ -128,8 +133,7 @@ def _to_turn(position: str, fields: dict[str, Any]) -> Turn:
     )
 
 
-def _message(position: str, value: object, session: dict[str, Any], number: int) -> Found:
-    """Return a message of a working memory."""
+def _message(position: str, value: object, session: dict[str, Any], number: int) -> SourceItem:
     try:
         fields, thread = fields_of(value), read_text(session, "session_id")
         if not thread:
@@ -147,12 +151,6 @@ def _message(position: str, value: object, session: dict[str, Any], number: int)
         )
     except LeftOut as error:
         return Fault(position, str(error))
-
-
-def _with_session(fields: dict[str, Any], session: dict[str, Any]) -> dict[str, Any]:
-    """Return a memory with what it inherits from its working memory."""
-    inherited = without_empty(session, "session_id", "user_id", "namespace")
-    return inherited | {key: value for key, value in fields.items() if value is not None}
 
 
 def _identity(fields: dict[str, Any]) -> str:

@@ -12,8 +12,7 @@ import orjson
 
 from memrelay.memory.errors import EmbeddingFault
 from memrelay.memory.search.embedding.outgoing import open_connection
-from memrelay.memory.transfer.importers.items import Fault
-from memrelay.memory.transfer.importers.source import RefusedFile
+from memrelay.memory.transfer.importers.source import Fault, RefusedFile
 
 SEARCH = "/v1/long-term-memory/search"
 SESSIONS = "/v1/working-memory/"
@@ -32,13 +31,15 @@ def read_api(url: str, *, private: bool) -> Callable[[], Iterator[object]]:
     are read.
     """
     try:
-        place = urlsplit(url.rstrip("/"))
-        is_valid = place.scheme in ("http", "https") and bool(place.hostname) and place.port != 0
+        address = urlsplit(url.rstrip("/"))
+        is_valid = (
+            address.scheme in ("http", "https") and bool(address.hostname) and address.port != 0
+        )
     except ValueError:
         is_valid = False
-    if not is_valid or place.username or place.query:
+    if not is_valid or address.username or address.query:
         raise RefusedFile(f"--url is not the address of a server, such as {EXAMPLE}")
-    server = _Server(place, private or _is_loopback(place.hostname or ""))
+    server = _Server(address, private or _is_loopback(address.hostname or ""))
 
     def answers() -> Iterator[object]:
         yield from _search(server)
@@ -57,8 +58,8 @@ def _is_loopback(host: str) -> bool:
 class _Server:
     """Sends requests to one server. Each opens a connection to a checked address."""
 
-    def __init__(self, place: SplitResult, private: bool) -> None:
-        self._place, self._private = place, private
+    def __init__(self, address: SplitResult, private: bool) -> None:
+        self._address, self._private = address, private
 
     def ask(self, method: str, path: str, body: object = None) -> tuple[int, Any]:
         """Return (status, decoded JSON). Raises RefusedFile."""
@@ -66,28 +67,28 @@ class _Server:
         try:
             with closing(
                 open_connection(
-                    self._place, private=self._private, timeout_s=TIMEOUT_S, setting=SETTING
+                    self._address, private=self._private, timeout_s=TIMEOUT_S, setting=SETTING
                 )
             ) as connection:
                 connection.request(
-                    method, self._place.path + path, data, {"Content-Type": "application/json"}
+                    method, self._address.path + path, data, {"Content-Type": "application/json"}
                 )
                 response = connection.getresponse()
                 return response.status, self._decode(path, response.read(MAX_ANSWER + 1))
         except (OSError, HTTPException) as error:
-            raise RefusedFile(f"{self._place.netloc} does not answer: {error}") from error
+            raise RefusedFile(f"{self._address.netloc} does not answer: {error}") from error
         except EmbeddingFault as error:
             raise RefusedFile(str(error)) from error
 
     def get(self, method: str, path: str, body: object = None) -> Any:
         """Return the decoded JSON of a successful answer. Raises RefusedFile."""
-        status, found = self.ask(method, path, body)
+        status, answer = self.ask(method, path, body)
         if status != 200:
             raise RefusedFile(
-                f"{self._place.netloc} answers {status} to {path}; check --url. If the server "
+                f"{self._address.netloc} answers {status} to {path}; check --url. If the server "
                 "requires a token, save its answers to a file and import that"
             )
-        return found
+        return answer
 
     def _decode(self, path: str, answer: bytes) -> Any:
         if len(answer) > MAX_ANSWER:
@@ -104,8 +105,8 @@ def _search(server: _Server) -> Iterator[object]:
     last: object = None
     while offset is not None:
         # Without a boost, the search does not change when a memory was last used.
-        wanted = {"limit": PAGE, "offset": offset, "recency_boost": False, "deduplicate": False}
-        answer = server.get("POST", SEARCH, wanted)
+        query = {"limit": PAGE, "offset": offset, "recency_boost": False, "deduplicate": False}
+        answer = server.get("POST", SEARCH, query)
         memories = answer.get("memories") if isinstance(answer, dict) else None
         if not isinstance(memories, list):
             raise RefusedFile(f"the answer to {SEARCH} has no list `memories`; check --url")
@@ -128,9 +129,9 @@ def _sessions(server: _Server) -> Iterator[object]:
         if not isinstance(names, list):
             raise RefusedFile(f"the answer to {SESSIONS} has no list `sessions`; check --url")
         for name in names:
-            status, found = server.ask("GET", SESSIONS + quote(str(name), safe=""))
+            status, session = server.ask("GET", SESSIONS + quote(str(name), safe=""))
             where = f"session {str(name)[:80]}"
-            yield found if status == 200 else Fault(where, f"the server answers {status}")
+            yield session if status == 200 else Fault(where, f"the server answers {status}")
         if len(names) < PAGE:
             return
         offset += len(names)

@@ -1,24 +1,112 @@
 """Sources: functions that read the file of another system and yield its items.
 
-Each module of this package with `@source` is one source.
+Each module of this package with `@source` is one source. It yields items to import, and faults of
+items that are left out. Times are Unix ms; None means that the source has no time. A source fills
+`id` with the identity of the item in the other system. If that has none, the identifying fields
+replace it.
 """
 
+import math
 import pkgutil
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+from msgspec import Struct
 
 from memrelay.memory.engine.models import load
+from memrelay.memory.engine.timestamps import LAST_MS
 from memrelay.memory.errors import BadExport
 from memrelay.memory.transfer import importers
-from memrelay.memory.transfer.importers.items import Found
+
+EMPTY: Mapping[str, Any] = {}
+
+
+class LeftOut(ValueError):
+    """The item cannot be imported. The text of the error is the reason for the report."""
+
+
+class Fault(Struct, frozen=True):
+    """An item that is left out, or a part of one."""
+
+    # Place in the file that a reader finds, for example `line 17` or `conversations[3].mapping`.
+    position: str
+    # A short sentence without a full stop: `the text is empty`.
+    reason: str
+
+
+class Item(Struct, frozen=True, kw_only=True):
+    """Fields that all items have."""
+
+    position: str
+    id: str
+    created_at: int | None = None
+
+
+class Texted(Item, frozen=True, kw_only=True):
+    """An item that becomes a record."""
+
+    text: str
+    updated_at: int | None = None
+    expires_at: int | None = None
+    # The time at which the other system deleted it: it becomes a deleted record.
+    deleted_at: int | None = None
+    owner: str | None = None
+    source: str = ""
+    tags: tuple[str, ...] = ()
+    # A JSON object of at most 64 KiB.
+    data: Mapping[str, Any] = EMPTY
+    in_context: bool = False
+
+
+class Fact(Texted, frozen=True, kw_only=True):
+    """An entry of a named memory."""
+
+    # The name of the memory, for example `mem0/ada`.
+    memory: str
+    thread: str | None = None
+
+
+class Turn(Texted, frozen=True, kw_only=True):
+    """A turn of a conversation. `source` is the role of its speaker."""
+
+    thread: str
+    seq: int
+
+
+class Plain(Texted, frozen=True, kw_only=True):
+    kind: str = "observation"
+    key: str | None = None
+    thread: str | None = None
+
+
+class Node(Item, frozen=True, kw_only=True):
+    """A node of the knowledge graph."""
+
+    name: str
+    kind: str
+    observations: tuple[str, ...] = ()
+
+
+class Edge(Item, frozen=True, kw_only=True):
+    """An edge of the knowledge graph, between the names of two nodes."""
+
+    from_name: str
+    to_name: str
+    kind: str
+
+
+AnyItem = Fact | Turn | Plain | Node | Edge
+SourceItem = AnyItem | Fault
 
 
 class RefusedFile(BadExport):
     """The container is damaged or breaks a limit, so the whole file is refused."""
 
 
-class Given(NamedTuple):
+class SourceInput(NamedTuple):
     """The input of a source.
 
     It is read twice, and both times it yields the same items.
@@ -43,7 +131,7 @@ class Given(NamedTuple):
         return self.path
 
 
-Reader = Callable[[Given], Iterator[Found]]
+Reader = Callable[[SourceInput], Iterator[SourceItem]]
 
 
 class Source(NamedTuple):
@@ -84,3 +172,103 @@ def all_sources() -> dict[str, Source]:
     for module in pkgutil.iter_modules(importers.__path__):
         load(f"{importers.__name__}.{module.name}")
     return dict(sorted(_SOURCES.items()))
+
+
+# From this number on, Unix time is in milliseconds: 5138-11-16 in seconds, 1973-03-03 in ms.
+FIRST_MS = 100_000_000_000
+_NUMBER = re.compile(r"\d{1,15}(\.\d{1,9})?", re.ASCII)
+EMPTY_TEXT = "the text is empty"
+
+
+def read_time(value: object) -> int | None:
+    """Return Unix ms, None for an absent time (None or an empty text).
+
+    Accepted: RFC 3339, ISO 8601 (without a zone in UTC), Unix seconds, Unix milliseconds.
+
+    Raises LeftOut.
+    """
+    if value is None or value == "":
+        return None
+    if isinstance(value, str) and _NUMBER.fullmatch(value):
+        value = float(value)
+    unix_ms = None
+    if isinstance(value, float) and not math.isfinite(value):
+        raise _unknown_form(value)
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        unix_ms = round(value if value >= FIRST_MS else value * 1000)
+    elif isinstance(value, str):
+        unix_ms = _read_iso(value.strip())
+    if unix_ms is None:
+        raise _unknown_form(value)
+    if not 0 <= unix_ms <= LAST_MS:
+        raise LeftOut(f"the date {_shorten(value)} is not between the years 1970 and 9999")
+    return unix_ms
+
+
+def _unknown_form(value: object) -> LeftOut:
+    return LeftOut(f"the date {_shorten(value)} has an unknown form")
+
+
+def _read_iso(text: str) -> int | None:
+    try:
+        moment = datetime.fromisoformat(text.upper())
+        moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        return round(moment.timestamp() * 1000)
+    except (ValueError, OverflowError):
+        return None
+
+
+def _shorten(value: object) -> str:
+    if isinstance(value, str):
+        text = value[:40].encode(errors="backslashreplace").decode()
+        return f'"{text}"'
+    return str(value)[:40]
+
+
+def fields_of(value: object) -> dict[str, Any]:
+    """Return an item as an object. Raises LeftOut."""
+    if not isinstance(value, dict):
+        raise LeftOut("it is not a JSON object")
+    return value
+
+
+def read_text(fields: Mapping[str, Any], key: str) -> str:
+    """Return an optional text or number as a text, "" if it is absent. Raises LeftOut."""
+    value = fields.get(key)
+    if value is None:
+        return ""
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        raise LeftOut(f"`{key}` is not a text")
+    return str(value)
+
+
+def read_content(fields: Mapping[str, Any], key: str) -> str:
+    """Return the text of an item. Raises LeftOut if it is missing or empty."""
+    if fields.get(key) is None:
+        raise LeftOut(f"it has no `{key}`")
+    text = read_text(fields, key)
+    if not text.strip():
+        raise LeftOut(EMPTY_TEXT)
+    return text
+
+
+def read_texts(fields: Mapping[str, Any], key: str) -> tuple[str, ...]:
+    """Return an optional list of texts. Raises LeftOut."""
+    value = fields.get(key) or []
+    if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+        raise LeftOut(f"`{key}` is not a list of texts")
+    return tuple(value)
+
+
+def read_position(fields: Mapping[str, Any], number: int) -> int:
+    """Return the position of a turn in its thread: its time, Unix ms, or `number` without a time.
+
+    Times keep the order if another export begins with a later message. Raises LeftOut.
+    """
+    created_at = read_time(fields.get("created_at"))
+    return number if created_at is None else created_at
+
+
+def without_empty(fields: Mapping[str, Any], *keys: str) -> dict[str, Any]:
+    """Return those fields that have a value."""
+    return {key: fields[key] for key in keys if fields.get(key) not in (None, "", [], {})}

@@ -4,7 +4,7 @@ from dataclasses import asdict
 
 from aiohttp import web
 
-from memrelay.memory.models.recipes.assembly.assemble import AssembledContext, RequiredVariables
+from memrelay.memory.models.recipes.assembly import AssembledContext, RequiredVariables
 from memrelay.memory.models.recipes.definition.recipe import Contribution
 from memrelay.web.models.codebolt import shapes
 from memrelay.web.models.codebolt.crud import Crud
@@ -18,11 +18,7 @@ from memrelay.web.models.codebolt.events import (
     publish_live,
 )
 from memrelay.web.models.request_fields import Body, Json, same
-from memrelay.web.models.routes import (
-    Call,
-    Route,
-    serve_all,
-)
+from memrelay.web.models.routes import Call, Route, serve_all
 from memrelay.web.models.shapes import array_of
 from memrelay.web.server.error_dialects import describe_faults
 from memrelay.web.server.errors import Problem

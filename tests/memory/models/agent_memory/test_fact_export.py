@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from memrelay.memory.errors import Refused
-from memrelay.memory.transfer.lines import to_json
-from memrelay.memory.transfer.store_lines import export_lines
+from memrelay.memory.transfer.export import export_lines, to_json
 from tests.memory.builders import MEMORY_ID, NOW, assert_sound, make_store, perform
 
 

@@ -8,8 +8,7 @@ import pytest
 from memrelay.memory.engine.copy import copy_database
 from memrelay.memory.engine.store import Store
 from memrelay.memory.errors import Refused
-from memrelay.memory.transfer.lines import to_json
-from memrelay.memory.transfer.store_lines import export_lines
+from memrelay.memory.transfer.export import export_lines, to_json
 from tests.memory.builders import NOW, fresh_store, make_store, perform
 
 

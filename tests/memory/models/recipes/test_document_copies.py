@@ -5,8 +5,7 @@ from typing import Any
 
 from memrelay.memory.engine.copy import copy_database
 from memrelay.memory.engine.store import Store
-from memrelay.memory.transfer.lines import to_json
-from memrelay.memory.transfer.store_lines import export_lines
+from memrelay.memory.transfer.export import export_lines, to_json
 from tests.memory.builders import NOW, RECIPES_ID, assert_sound, make_store, perform
 
 OTHER_ID = "instances/c0ffee00/recipes"

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from memrelay.memory.engine.store import Store
 from memrelay.memory.errors import RecordNotFound, Refused, ResultTooLarge, VersionConflict
 from memrelay.memory.models.named_memories.table import MemoryTable
-from memrelay.memory.models.recipes.document_search import DocumentHits, SearchDocuments
+from memrelay.memory.models.recipes.documents import DocumentHits, SearchDocuments
 from memrelay.memory.models.recipes.step import StepCall, StepFailed, all_step_types
 from memrelay.memory.operations import Context, all_operations
 from tests.memory.builders import NOW, PLENTY, RECIPES_ID, make_guid, make_store, perform

@@ -6,7 +6,7 @@ import pytest
 
 from memrelay.memory.engine.store import Store
 from memrelay.memory.errors import InvalidInput, NameTaken, RecordNotFound, VersionConflict
-from memrelay.memory.models.recipes.rule_engine import OPERATORS
+from memrelay.memory.models.recipes.rules import OPERATORS
 from tests.memory.builders import perform
 
 

@@ -10,9 +10,8 @@ import pytest
 from memrelay.memory.engine.copy import copy_database, inspect
 from memrelay.memory.engine.store import Store
 from memrelay.memory.errors import Refused
-from memrelay.memory.transfer.lines import read_line, to_json
+from memrelay.memory.transfer.export import export_lines, read_line, to_json
 from memrelay.memory.transfer.salvage import salvage_into
-from memrelay.memory.transfer.store_lines import export_lines
 from tests.memory.builders import NOW, RECIPES_ID, make_store, perform
 
 OTHER_ID = "instances/c0ffee00/recipes"

@@ -9,9 +9,7 @@ import pytest
 from memrelay.memory.engine.copy import copy_database
 from memrelay.memory.engine.store import Store
 from memrelay.memory.errors import BadExport, Refused
-from memrelay.memory.transfer.export import verify_export
-from memrelay.memory.transfer.lines import to_json
-from memrelay.memory.transfer.store_lines import export_lines
+from memrelay.memory.transfer.export import export_lines, to_json, verify_export
 from tests.memory.builders import NOW, make_store
 from tests.memory.models.shared_stores.access_cases import call, enter, level_of, open_stores, share
 

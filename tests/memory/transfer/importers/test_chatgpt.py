@@ -9,8 +9,13 @@ import orjson
 import pytest
 
 from memrelay.memory.transfer.importers.chatgpt import detect, read
-from memrelay.memory.transfer.importers.items import Fault, Found, Turn
-from memrelay.memory.transfer.importers.source import Given, RefusedFile
+from memrelay.memory.transfer.importers.source import (
+    Fault,
+    RefusedFile,
+    SourceInput,
+    SourceItem,
+    Turn,
+)
 from tests.support.chatgpt import (
     BEGAN,
     branched,
@@ -26,16 +31,16 @@ from tests.support.chatgpt import (
 BEGAN_MS = 1_700_000_000_250
 
 
-def found_in(path: Path, *chats: Any, all_branches: bool = False) -> list[Found]:
+def found_in(path: Path, *chats: Any, all_branches: bool = False) -> list[SourceItem]:
     write_chats(path / "conversations.json", *chats)
-    return list(read(Given(path / "conversations.json", "turns", all_branches)))
+    return list(read(SourceInput(path / "conversations.json", "turns", all_branches)))
 
 
-def turns(found: list[Found]) -> list[tuple[str, int, str, str]]:
+def turns(found: list[SourceItem]) -> list[tuple[str, int, str, str]]:
     return [(one.thread, one.seq, one.source, one.text) for one in found if isinstance(one, Turn)]
 
 
-def faults(found: list[Found]) -> dict[str, str]:
+def faults(found: list[SourceItem]) -> dict[str, str]:
     return {one.position: one.reason for one in found if isinstance(one, Fault)}
 
 
@@ -198,7 +203,7 @@ def test_all_conversation_files_of_a_zip_are_read(tmp_path: Path) -> None:
     }
     path = write_zip(tmp_path / "export.zip", entries, ZIP_DEFLATED)
 
-    found = list(read(Given(path)))
+    found = list(read(SourceInput(path)))
 
     assert detect(path)
     assert {thread for thread, *_ in turns(found)} == {"p", "q"}
@@ -210,7 +215,7 @@ def test_a_zip_without_conversations_is_refused(tmp_path: Path) -> None:
 
     assert not detect(path)
     with pytest.raises(RefusedFile, match="has no conversations"):
-        list(read(Given(path)))
+        list(read(SourceInput(path)))
 
 
 def test_the_structure_of_a_file_is_recognized(tmp_path: Path) -> None:

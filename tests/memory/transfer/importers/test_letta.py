@@ -5,8 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from memrelay.memory.transfer.importers.items import Fact, Fault, Found, Plain, Turn
-from memrelay.memory.transfer.importers.source import RefusedFile
+from memrelay.memory.transfer.importers.source import (
+    Fact,
+    Fault,
+    Plain,
+    RefusedFile,
+    SourceItem,
+    Turn,
+)
 from tests.support.foreign import FIXTURES, read_file, sources_of
 
 TURNS = [
@@ -21,7 +27,7 @@ TURNS = [
 BLOCKS = [("human", "The name of the user is Grace."), ("persona", "I answer briefly.")]
 
 
-def read(path: Path) -> list[Found]:
+def read(path: Path) -> list[SourceItem]:
     return read_file("letta", path)
 
 

@@ -5,14 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from memrelay.memory.transfer.importers.items import Fact, Fault, Found, Turn
-from memrelay.memory.transfer.importers.source import RefusedFile
+from memrelay.memory.transfer.importers.source import Fact, Fault, RefusedFile, SourceItem, Turn
 from tests.support.foreign import FIXTURES, read_file, sources_of
 
 SEARCH, WORKING = FIXTURES / "redis_ams_search.json", FIXTURES / "redis_ams_working.json"
 
 
-def read(path: Path) -> list[Found]:
+def read(path: Path) -> list[SourceItem]:
     return read_file("redis-ams", path)
 
 

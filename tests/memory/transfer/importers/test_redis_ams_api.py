@@ -5,9 +5,16 @@ from collections.abc import Iterator
 
 import pytest
 
-from memrelay.memory.transfer.importers.items import Fact, Fault, Found, Turn
 from memrelay.memory.transfer.importers.redis_ams_api import read_api
-from memrelay.memory.transfer.importers.source import Given, RefusedFile, all_sources
+from memrelay.memory.transfer.importers.source import (
+    Fact,
+    Fault,
+    RefusedFile,
+    SourceInput,
+    SourceItem,
+    Turn,
+    all_sources,
+)
 from tests.support.agent_memory_server import AgentMemoryServer
 from tests.support.foreign import FIXTURES
 
@@ -24,9 +31,9 @@ def server() -> Iterator[AgentMemoryServer]:
         yield started
 
 
-def read(url: str, *, private: bool = False) -> list[Found]:
+def read(url: str, *, private: bool = False) -> list[SourceItem]:
     pages = read_api(url, private=private)
-    return list(all_sources()["redis-ams"].read(Given(None, pages=pages)))
+    return list(all_sources()["redis-ams"].read(SourceInput(None, pages=pages)))
 
 
 def test_all_pages_and_sessions_are_read(server: AgentMemoryServer) -> None:
@@ -43,7 +50,7 @@ def test_all_pages_and_sessions_are_read(server: AgentMemoryServer) -> None:
 
 
 def test_the_same_items_are_read_again(server: AgentMemoryServer) -> None:
-    given = Given(None, pages=read_api(server.url, private=False))
+    given = SourceInput(None, pages=read_api(server.url, private=False))
     source = all_sources()["redis-ams"]
 
     assert list(source.read(given)) == list(source.read(given))

@@ -4,8 +4,7 @@ from math import inf, nan
 
 import pytest
 
-from memrelay.memory.transfer.importers.fields import read_time
-from memrelay.memory.transfer.importers.items import LeftOut
+from memrelay.memory.transfer.importers.source import LeftOut, read_time
 
 NEW_YEAR_MS = 1_767_225_600_000
 

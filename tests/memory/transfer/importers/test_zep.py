@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from memrelay.memory.transfer.importers.items import Fault, Found, Turn
-from memrelay.memory.transfer.importers.source import RefusedFile
+from memrelay.memory.transfer.importers.source import Fault, RefusedFile, SourceItem, Turn
 from tests.support.foreign import FIXTURES, read_file, sources_of
 
 TEXTS = [
@@ -18,7 +17,7 @@ TEXTS = [
 ]
 
 
-def read(path: Path) -> list[Found]:
+def read(path: Path) -> list[SourceItem]:
     return read_file("zep", path)
 
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from memrelay.memory.models.recipes.definition.params import required_names, takes_source
+from memrelay.memory.models.recipes.definition.check import required_names, takes_source
 from memrelay.memory.models.recipes.step import StepType, all_step_types
 from memrelay.memory.operations import json_type
 

@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 import orjson
 
-from memrelay.memory.models.recipes.execution.values import MISSING, get_field, is_number
+from memrelay.memory.models.recipes.execution.conditions import MISSING, get_field, is_number
 from memrelay.memory.models.recipes.step import Item, Items, Result, StepCall
 
 # An item's text is the first of these fields that it has.

@@ -5,15 +5,17 @@ name entities that do not exist."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, NoReturn, TypeVar
+from typing import Annotated, Any, ClassVar, NoReturn, TypeVar
 
+import orjson
 from pydantic import ConfigDict, Field
 
 from memrelay.memory.engine.store import Transaction
 from memrelay.memory.engine.versions import StoredRecord
 from memrelay.memory.errors import RecordNotFound, ResultTooLarge, ValueTooLarge
-from memrelay.memory.models.recipes.graph.names import NESTED_INPUT
-from memrelay.memory.models.recipes.graph.nodes import (
+from memrelay.memory.models.recipes import NODE_KIND
+from memrelay.memory.models.recipes.export import ExportedEdge
+from memrelay.memory.models.recipes.graph.graph import (
     ENTITY_GRAPH,
     OBSERVATIONS,
     NewNode,
@@ -21,11 +23,13 @@ from memrelay.memory.models.recipes.graph.nodes import (
     read_observations,
     with_values,
 )
+from memrelay.memory.models.recipes.graph.names import NESTED_INPUT
 from memrelay.memory.models.recipes.graph.views import limited
 from memrelay.memory.models.recipes.instances import NewInstance, create_instance
 from memrelay.memory.models.recipes.table import Edge, EdgeValues, RecipeTables, make_node_scope
 from memrelay.memory.operations import Context, operation
 from memrelay.memory.records.data import load_json
+from memrelay.memory.records.export_fields import ExportedLine, LineWriter, Written
 from memrelay.memory.records.paging import take_page
 
 Item = TypeVar("Item", "Entity", "Relation")
@@ -306,7 +310,6 @@ def _has_text(entity: Entity, query: str) -> bool:
 
 
 def ensure_graph(tx: Transaction, context: Context) -> None:
-    """Create the graph if it does not exist."""
     if tx.table(RecipeTables).instances.find("graph", ENTITY_GRAPH) is None:
         create_instance(tx, NewInstance("graph", ENTITY_GRAPH), context)
 
@@ -350,17 +353,14 @@ def _refuse_size(entity: Entity, limit: str) -> NoReturn:
 
 
 def view_relation(edge: Edge) -> Relation:
-    """Return the view of a relation."""
     return Relation(edge.from_node, edge.to_node, edge.kind)
 
 
 def edge_values(relation: Relation) -> EdgeValues:
-    """Return the values of a relation's edge."""
     return relation.relation_type, relation.from_entity, relation.to_entity
 
 
 def delete_edges(tx: Transaction, edges: Iterable[Edge]) -> None:
-    """Delete edges of the graph."""
     for edge in [*edges]:
         tx.table(RecipeTables).graph.delete_edge(ENTITY_GRAPH, edge.id)
         ends = {"from_node_id": edge.from_node, "to_node_id": edge.to_node}
@@ -389,3 +389,29 @@ def _fitting(items: Iterable[Item], context: Context) -> tuple[Item, ...]:
             "JSON; search with a more specific query, or open entities by their names"
         )
     return tuple(fitting)
+
+
+def write_mcp(file: LineWriter, lines: Iterable[ExportedLine]) -> Written:
+    """Write the graph `mcp` as the `memory.jsonl` of the official MCP memory server."""
+    count = 0
+    for one in filter(None, map(_graph_object, lines)):
+        file.write((b"\n" if count else b"") + orjson.dumps(one))
+        count += 1
+    return Written(count, "line")
+
+
+def _graph_object(line: ExportedLine) -> dict[str, Any] | None:
+    """Return an entity or a relation, None for another line."""
+    node, edge = line.record, line.row
+    if isinstance(edge, ExportedEdge) and edge.instance == ENTITY_GRAPH:
+        names = {"from": edge.from_node, "to": edge.to_node}
+        return {"type": "relation", **names, "relationType": edge.kind}
+    if node is None or (node.kind, node.scope) != (NODE_KIND, make_node_scope(ENTITY_GRAPH)):
+        return None
+    data = load_json(node.data or "{}", node.guid)
+    return {
+        "type": "entity",
+        "name": node.key,
+        "entityType": data["kind"],
+        "observations": read_observations(data, node.content or ""),
+    }

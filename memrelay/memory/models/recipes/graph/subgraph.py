@@ -10,9 +10,14 @@ from pydantic import Field
 
 from memrelay.memory.engine.store import Transaction
 from memrelay.memory.engine.versions import State
-from memrelay.memory.models.recipes.graph.edges import EdgeView, view_edge
+from memrelay.memory.models.recipes.graph.graph import (
+    EdgeView,
+    NodeView,
+    find_node,
+    view_edge,
+    view_node,
+)
 from memrelay.memory.models.recipes.graph.names import SearchId
-from memrelay.memory.models.recipes.graph.nodes import NodeView, find_node, view_node
 from memrelay.memory.models.recipes.graph.views import limited
 from memrelay.memory.models.recipes.instances import find_id
 from memrelay.memory.models.recipes.table import RecipeTables, make_node_scope

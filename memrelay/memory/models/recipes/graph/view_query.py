@@ -62,8 +62,6 @@ class Pattern:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A parsed query."""
-
     # The required kind of each matched node, "" for any.
     kinds: tuple[str, ...]
     patterns: tuple[Pattern, ...]

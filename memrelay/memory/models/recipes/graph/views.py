@@ -12,13 +12,13 @@ from memrelay.memory.engine.store import Transaction
 from memrelay.memory.engine.timestamps import Moment, format_time
 from memrelay.memory.errors import Fault, InvalidInput, NameTaken, RecordNotFound, SearchTooLong
 from memrelay.memory.models.recipes.graph.names import NewId, SearchId
+from memrelay.memory.models.recipes.graph.templates import VIEW_TEMPLATES
 from memrelay.memory.models.recipes.graph.view_query import (
     Query,
     compile_columns,
     compile_query,
     parse_query,
 )
-from memrelay.memory.models.recipes.graph.view_templates import VIEW_TEMPLATES
 from memrelay.memory.models.recipes.instances import find_graph, find_id
 from memrelay.memory.models.recipes.keyed_kind import read_object
 from memrelay.memory.models.recipes.table import RecipeTables, View
@@ -187,7 +187,6 @@ class ViewRow(NamedTuple):
 
 
 def view_view(view: View) -> ViewView:
-    """Return the interface's form of a view."""
     return ViewView(view.id, view.template, view.instance, format_time(view.created_at))
 
 

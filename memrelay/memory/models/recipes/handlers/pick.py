@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from memrelay.memory.models.recipes.execution.values import MISSING, get_field
+from memrelay.memory.models.recipes.execution.conditions import MISSING, get_field
 from memrelay.memory.models.recipes.handlers import handler
 from memrelay.memory.models.recipes.step import Items
 

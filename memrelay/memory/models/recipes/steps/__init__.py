@@ -1,1 +1,1 @@
-"""The step types of recipes, one module for each category."""
+"""The step types of recipes, grouped by what they work on."""

@@ -9,8 +9,6 @@ from memrelay.memory.models.recipes.step import StepCall, step
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conditional:
-    """Parameters of `conditional`."""
-
     condition: str
     """The condition, such as `results.count >= 5`."""
     then_steps: list[dict[str, Any]] | None = None
@@ -27,8 +25,6 @@ def conditional(params: Conditional, call: StepCall) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EarlyExit:
-    """Parameters of `early_exit`."""
-
     condition: str
     """The condition, such as `query.length == 0`."""
 

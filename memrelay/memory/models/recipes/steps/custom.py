@@ -12,8 +12,6 @@ HANDLER_ERRORS = (ArithmeticError, AttributeError, LookupError, TypeError, Value
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Custom:
-    """Parameters of `custom`."""
-
     handler: str
     """Name of a handler. `pick` keeps only the fields in `args.fields`."""
     args: dict[str, Any] | None = None
@@ -31,12 +29,9 @@ def custom(params: Custom, call: StepCall) -> Result:
         result = handler(call.items, params.args or {}, run)
     except HANDLER_ERRORS as error:
         raise StepFailed("handler_failed", f"{params.handler}: {error}") from error
-    if not isinstance(result, str | bool) and not _are_items(result):
+    are_items = isinstance(result, list) and all(isinstance(item, dict) for item in result)
+    if not are_items and not isinstance(result, str | bool):
         raise StepFailed(
             "handler_failed", f"{params.handler} must return a list of objects, a text or a boolean"
         )
     return result
-
-
-def _are_items(result: object) -> bool:
-    return isinstance(result, list) and all(isinstance(item, dict) for item in result)

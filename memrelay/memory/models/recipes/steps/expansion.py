@@ -8,7 +8,7 @@ from pydantic import Field
 
 from memrelay.memory.engine.versions import State
 from memrelay.memory.models.recipes.execution.items import item_text
-from memrelay.memory.models.recipes.graph.nodes import view_node
+from memrelay.memory.models.recipes.graph.graph import view_node
 from memrelay.memory.models.recipes.graph.subgraph import Direction, Walk, walk
 from memrelay.memory.models.recipes.graph.view_query import Query
 from memrelay.memory.models.recipes.graph.views import last_nodes, limited
@@ -21,8 +21,6 @@ Name = Annotated[str, Field(min_length=1, max_length=128)]
 
 @dataclass(frozen=True, slots=True)
 class NeighborExpand:
-    """Parameters of `graph_neighbor_expand`."""
-
     instance: Annotated[str, Field(max_length=128)] = ""
     """The id or name of the graph. By default that of the items."""
     edges: Annotated[tuple[Name, ...], Field(max_length=64)] = ()
@@ -79,8 +77,6 @@ def _neighbors(
 
 @dataclass(frozen=True, slots=True)
 class ViewExpand:
-    """Parameters of `graph_view_expand`."""
-
     view_id: ViewId
     """The id of a view with patterns, which runs from each item as its matched node."""
     limit: Annotated[int, Field(ge=1, le=1000)] = 50

@@ -13,8 +13,6 @@ PARTS = ("keywords", "action", "context", "query")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeriveQuery:
-    """Parameters of `derive_query`."""
-
     source: str = "intent"
     """`intent`, one part of it (`keywords`, `action`, `context`, `query`), or an alias."""
 
@@ -46,8 +44,6 @@ def _join_part(part: Any) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewriteQuery:
-    """Parameters of `rewrite_query`."""
-
     source: str = ""
     """Alias of the result to rewrite. The default is the query of the run."""
 

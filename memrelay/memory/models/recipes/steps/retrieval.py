@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field, StringConstraints
 from memrelay.memory.engine.store import Transaction
 from memrelay.memory.engine.timestamps import format_time, parse_ms
 from memrelay.memory.errors import RecordNotFound, Refused, SearchTooLong
-from memrelay.memory.models.recipes.document_search import (
+from memrelay.memory.models.recipes.documents import (
     MAX_COLLECTION_CHARACTERS,
     MAX_QUERY_CHARACTERS,
     MAX_TOP,
@@ -34,8 +34,6 @@ ViewId = Annotated[str, Field(min_length=1, max_length=128)]
 
 @dataclass(frozen=True, slots=True)
 class KvGet:
-    """Parameters of `kv_get`."""
-
     instance: InstanceName
     """The id or the name of the key-value store."""
     namespace: KvName
@@ -79,8 +77,6 @@ def _check_since(since: str | int) -> str | int:
 
 @dataclass(frozen=True, slots=True)
 class LogSearch:
-    """Parameters of `log_search`."""
-
     instance: InstanceName
     """The id or the name of the event log."""
     event_type: str = ""
@@ -132,8 +128,6 @@ def _item(event: Event) -> Item:
 
 @dataclass(frozen=True, slots=True)
 class VectorSearch:
-    """Parameters of `vector_search`."""
-
     collection: Annotated[
         str, StringConstraints(min_length=1, max_length=MAX_COLLECTION_CHARACTERS)
     ]
@@ -182,8 +176,6 @@ def vector_search(params: VectorSearch, call: StepCall) -> Items:
 
 @dataclass(frozen=True, slots=True)
 class ViewRead:
-    """Parameters of `graph_view_read`."""
-
     view_id: ViewId
     """The id of the view."""
 

@@ -8,7 +8,7 @@ import pytest
 
 from memrelay.memory.engine.store import Store
 from memrelay.memory.errors import InvalidInput, ResultTooLarge
-from memrelay.memory.models.recipes.assembly.assemble import (
+from memrelay.memory.models.recipes.assembly import (
     AssembledContext,
     AssemblyRequest,
     read_request,

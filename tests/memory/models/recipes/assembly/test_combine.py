@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memrelay.memory.models.recipes.assembly.combine import (
+from memrelay.memory.models.recipes.assembly import (
     SECTIONS,
     Combined,
     ContextItem,

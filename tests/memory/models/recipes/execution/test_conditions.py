@@ -6,10 +6,10 @@ import pytest
 
 from memrelay.memory.models.recipes.execution.conditions import (
     MAX_NESTING,
+    MISSING,
     ConditionError,
     parse_condition,
 )
-from memrelay.memory.models.recipes.execution.values import MISSING
 
 
 class Scope:

@@ -9,8 +9,7 @@ import pytest
 
 from memrelay.memory.engine.store import Store
 from memrelay.memory.errors import Fault, InvalidInput, Refused
-from memrelay.memory.models.recipes.execution.run import run_recipe
-from memrelay.memory.models.recipes.execution.variables import RunInput, prepare_input
+from memrelay.memory.models.recipes.execution.run import RunInput, prepare_input, run_recipe
 from memrelay.memory.models.recipes.recipes import compile_recipe
 from memrelay.memory.operations import Context
 from tests.memory.builders import NOW, PLENTY, RECIPES_ID, make_guid, make_store, perform

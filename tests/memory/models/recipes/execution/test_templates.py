@@ -4,12 +4,8 @@ from typing import Any
 
 import pytest
 
-from memrelay.memory.models.recipes.execution.templates import (
-    find_templates,
-    has_templates,
-    substitute,
-)
-from memrelay.memory.models.recipes.execution.values import MISSING
+from memrelay.memory.models.recipes.execution.conditions import MISSING
+from memrelay.memory.models.recipes.execution.run import find_templates, has_templates, substitute
 
 VALUES = {"a": "x", "n": 5, "list": ["p", 2], "o": {"k": 1}, "again": "${a}"}
 

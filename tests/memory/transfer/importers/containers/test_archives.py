@@ -7,7 +7,7 @@ from zipfile import ZIP_DEFLATED, ZIP_LZMA
 
 import pytest
 
-from memrelay.memory.transfer.importers.containers.archives import is_archive, open_archive
+from memrelay.memory.transfer.importers.chatgpt import is_archive, open_archive
 from memrelay.memory.transfer.importers.source import RefusedFile
 from tests.support.chatgpt import write_zip
 

@@ -9,10 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memrelay.memory.transfer.importers.containers.json_guard import MAX_ITEM, JsonGuard
-from memrelay.memory.transfer.importers.containers.json_items import iterate
-from memrelay.memory.transfer.importers.items import Fault
-from memrelay.memory.transfer.importers.source import RefusedFile
+from memrelay.memory.transfer.importers.json_items import MAX_ITEM, JsonGuard, iterate
+from memrelay.memory.transfer.importers.source import Fault, RefusedFile
 
 FRAGMENTS = st.sampled_from(
     [

@@ -1,7 +1,9 @@
-"""Assemble a context: run recipes one after the other, and combine their items."""
+"""Assemble a context: run recipes one after the other, and combine their items into sections
+within a token budget.
+"""
 
 import time
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,38 +11,142 @@ import orjson
 
 from memrelay.memory.engine.store import Transaction
 from memrelay.memory.errors import Fault, InvalidInput, RecordNotFound, ResultTooLarge
-from memrelay.memory.models.recipes.assembly.briefs import Brief, find_brief
-from memrelay.memory.models.recipes.assembly.combine import (
-    ContextItem,
-    RecipeItems,
-    combine,
-    count_tokens,
-    render,
-)
-from memrelay.memory.models.recipes.assembly.inputs import (
+from memrelay.memory.models.named_memories.knowledge import BEGIN, END, escape_fence, one_line_name
+from memrelay.memory.models.recipes.definition.recipe import SCOPES
+from memrelay.memory.models.recipes.execution.items import flatten, item_text
+from memrelay.memory.models.recipes.execution.run import RunInput, run_recipe
+from memrelay.memory.models.recipes.faults import FaultList
+from memrelay.memory.models.recipes.recipes import Brief, find_brief, load_recipe
+from memrelay.memory.models.recipes.rules import (
     AnyObject,
+    Engine,
+    Evaluation,
     Inputs,
+    MatchedRule,
     ObjectOrNull,
     ObjectTextOrNull,
     TextList,
     TextListOrNull,
     TextOrNull,
-    read_inputs,
-)
-from memrelay.memory.models.recipes.definition.scopes import SCOPES
-from memrelay.memory.models.recipes.execution.items import flatten, item_text
-from memrelay.memory.models.recipes.execution.run import run_recipe
-from memrelay.memory.models.recipes.execution.variables import RunInput
-from memrelay.memory.models.recipes.faults import FaultList
-from memrelay.memory.models.recipes.recipes import load_recipe
-from memrelay.memory.models.recipes.rule_engine import Engine
-from memrelay.memory.models.recipes.rules import (
-    Evaluation,
-    MatchedRule,
     choose_engines,
     evaluate_rules,
+    read_inputs,
 )
 from memrelay.memory.operations import Context, operation
+
+# The order of sections in a context.
+SECTIONS = (
+    "state",
+    "warnings",
+    "constraints",
+    "knowledge",
+    "history",
+    "suggestions",
+    "working_memory",
+)
+CHARACTERS_A_TOKEN = 4
+
+
+@dataclass(frozen=True, slots=True)
+class ContextItem:
+    """An item of a context."""
+
+    id: str
+    """The id of the item in its recipe."""
+    text: str
+    """The text."""
+    memory_id: str
+    """The recipe that delivered it."""
+    memory_label: str
+    """The label of the recipe."""
+    priority: str
+    """The priority of the recipe: low, medium, high or critical."""
+    weight: int
+    """The priority as a number, 1 to 4."""
+    tokens: int
+    """The estimated length: one token for four characters."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecipeItems:
+    """The items of a recipe, the best first, before the cut to `max_items`."""
+
+    section: str
+    max_items: int
+    items: tuple[ContextItem, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Combined:
+    """The items by section, in the order of sections, and whether the budget dropped items."""
+
+    sections: dict[str, tuple[ContextItem, ...]]
+    truncated: bool
+
+
+def combine(contributions: Sequence[RecipeItems], max_tokens: int | None) -> Combined:
+    """Return the items of all recipes by section, the highest weight first.
+
+    Equal texts occur once, with the highest weight. Each recipe has at most its `max_items`. Over
+    the budget, items are dropped: the lowest weight first, in it the last section, in it the last
+    item.
+    """
+    # For each text the first item with the highest weight.
+    best = dict[str, ContextItem]()
+    for contribution in contributions:
+        for item in contribution.items:
+            held = best.get(item.text)
+            if held is None or item.weight > held.weight:
+                best[item.text] = item
+    # (position of the section, item)
+    placed = list[tuple[int, ContextItem]]()
+    for contribution in contributions:
+        items = [item for item in contribution.items if best[item.text] is item]
+        section = SECTIONS.index(contribution.section)
+        placed += [(section, item) for item in items[: contribution.max_items]]
+    # Stable: equal weights keep the order of recipes.
+    placed.sort(key=lambda one: (one[0], -one[1].weight))
+    fitting = _fit(placed, max_tokens)
+    sections = dict[str, list[ContextItem]]()
+    for section, item in fitting:
+        sections.setdefault(SECTIONS[section], []).append(item)
+    filled = {name: tuple(items) for name, items in sections.items()}
+    return Combined(filled, len(fitting) < len(placed))
+
+
+def _fit(
+    placed: list[tuple[int, ContextItem]], max_tokens: int | None
+) -> list[tuple[int, ContextItem]]:
+    """Return the items that fit into the budget, in their order."""
+    if max_tokens is None:
+        return placed
+    surplus = sum(item.tokens for _, item in placed) - max_tokens
+    order = sorted(range(len(placed)), key=lambda at: (placed[at][1].weight, -at))
+    dropped = set[int]()
+    for at in order:
+        if surplus <= 0:
+            break
+        surplus -= placed[at][1].tokens
+        dropped.add(at)
+    return [one for at, one in enumerate(placed) if at not in dropped]
+
+
+def count_tokens(text: str) -> int:
+    return -(-len(text) // CHARACTERS_A_TOKEN)
+
+
+def render(sections: dict[str, tuple[ContextItem, ...]]) -> str:
+    """Return the items as one fenced text for a prompt, "" without items.
+
+    A text can neither end the fence nor imitate a line of another recipe.
+    """
+    lines = [
+        f"[{section}: {one_line_name(item.memory_label)}] {escape_fence(item.text)}\n"
+        for section, items in sections.items()
+        for item in items
+    ]
+    return BEGIN + "".join(lines) + END if lines else ""
+
 
 MAX_EXPLICIT = 100
 MAX_TOKENS = 1_000_000
@@ -226,7 +332,7 @@ def _warnings(tx: Transaction, request: Request) -> list[Fault]:
                 "missing_variable",
                 f'recipe "{brief.id}" needs the variable {name}; its call will fail',
             )
-            for name in brief.missing(request.inputs)
+            for name in brief.missing(request.inputs.additional)
         ]
     return warnings
 
@@ -274,18 +380,6 @@ def required_variables(
 
     Raises InvalidInput: with every fault, such as an unknown recipe.
     """
-    briefs = _find_all(tx, query)
-    declared = {scope for brief in briefs for scope in brief.scopes}
-    required = {name for brief in briefs for name in brief.required}
-    names = dict.fromkeys(name for brief in briefs for name in brief.variables)
-    return RequiredVariables(
-        {scope: names for scope, names in SCOPES.items() if scope in declared},
-        tuple(AdditionalVariable(name, name in required) for name in names),
-    )
-
-
-def _find_all(tx: Transaction, query: RequiredVariablesOf) -> list[Brief]:
-    """Return the recipes. Raises InvalidInput."""
     faults, briefs = FaultList(), list[Brief]()
     for at, id_ in enumerate(faults.take_list(query.memory_ids, ("memory_ids",), MAX_EXPLICIT)):
         path = ("memory_ids", at)
@@ -297,7 +391,13 @@ def _find_all(tx: Transaction, query: RequiredVariablesOf) -> list[Brief]:
             rule = f'no recipe has the id "{ident[:64]}"; recipes.list lists them'
             faults.add(path, "unknown_recipe", rule)
     faults.raise_any("the input")
-    return briefs
+    declared = {scope for brief in briefs for scope in brief.scopes}
+    required = {name for brief in briefs for name in brief.required}
+    names = dict.fromkeys(name for brief in briefs for name in brief.variables)
+    return RequiredVariables(
+        {scope: names for scope, names in SCOPES.items() if scope in declared},
+        tuple(AdditionalVariable(name, name in required) for name in names),
+    )
 
 
 def read_request(tx: Transaction, submitted: AssemblyRequest) -> Request:
@@ -401,22 +501,28 @@ def _call(brief: Brief, reason: str, run: _Run) -> Generator[None, Transaction, 
     except InvalidInput as refused:
         rules = "; ".join(fault.message for fault in refused.faults)
         error = CallError(refused.faults[0].code, rules)
-        run.missing |= dict.fromkeys(brief.missing(run.request.inputs))
+        run.missing |= dict.fromkeys(brief.missing(run.request.inputs.additional))
     except RecordNotFound as gone:
         # It was deleted since the assembly began.
         error = CallError("unknown_recipe", str(gone))
     if error is None:
-        run.delivered[brief.id] = RecipeItems(brief.section, brief.max_items, items)
+        contribution = brief.contribution
+        run.delivered[brief.id] = RecipeItems(contribution.section, contribution.max_items, items)
     run.calls[brief.id] = MemoryCall(
         brief.id, reason, error is None, len(items), run.since_ms(began), error
     )
 
 
 def _drive(brief: Brief, run: _Run) -> Generator[None, Transaction, dict[str, Any]]:
-    """Run a recipe step by step until the time is over. Raises _Late."""
+    """Run a recipe step by step until the time is over.
+
+    Raises _Late, RecordNotFound and InvalidInput.
+    """
     if run.is_late():
         raise _Late
-    steps = _start(brief, run)
+    inputs = run.request.inputs
+    run_input = RunInput(inputs.text, inputs.additional, inputs.scopes, run.request.thread_id)
+    steps = run_recipe(run.tx, load_recipe(run.tx, brief.id), run_input, run.context)
     try:
         next(steps)
         while True:
@@ -437,13 +543,6 @@ class _Late(Exception):
     """The time of the assembly is over."""
 
 
-def _start(brief: Brief, run: _Run) -> Generator[None, Transaction, dict[str, Any]]:
-    """Begin a recipe. Raises RecordNotFound and InvalidInput."""
-    inputs = run.request.inputs
-    run_input = RunInput(inputs.text, inputs.additional, inputs.scopes, run.request.thread_id)
-    return run_recipe(run.tx, load_recipe(run.tx, brief.id), run_input, run.context)
-
-
 def _read_result(
     brief: Brief, result: dict[str, Any], run: _Run
 ) -> tuple[tuple[ContextItem, ...], CallError | None]:
@@ -458,10 +557,9 @@ def _read_result(
     else:
         listed = enumerate(flatten(output or []))
         pairs = [(str(one.get("id", at)), item_text(one)) for at, one in listed]
+    priority, weight = brief.contribution.priority, brief.contribution.weight
     return tuple(
-        ContextItem(
-            ident, text, brief.id, brief.label, brief.priority, brief.weight, count_tokens(text)
-        )
+        ContextItem(ident, text, brief.id, brief.label, priority, weight, count_tokens(text))
         for ident, text in pairs
     ), None
 
@@ -514,7 +612,7 @@ def select_recipes(tx: Transaction, request: Request) -> Selection:
         else:
             briefs.append(brief)
     # Stable: equal weights keep their order.
-    briefs.sort(key=lambda brief: -brief.weight)
+    briefs.sort(key=lambda brief: -brief.contribution.weight)
     selected = briefs[: request.max_sources]
     return Selection(
         evaluation,

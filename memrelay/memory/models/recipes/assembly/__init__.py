@@ -1,1 +1,0 @@
-"""Context assembly and its rules."""
