@@ -222,14 +222,14 @@ def test_a_query_that_is_too_long_is_an_error(tmp_path: Path) -> None:
 def test_an_explanation_is_added_to_the_records_and_ignored_by_a_template(tmp_path: Path) -> None:
     store = make_store(tmp_path)
     write_all(store, "sky")
-    plain, read_json = (
+    plain, explained = (
         ask_store("memory_search", "sky", store, mode="hybrid", explain=explain)
         for explain in (False, True)
     )
     nothing = ask_store("memory_search", "sku", store, explain=True)
 
-    assert read_json["records"] == plain and [
-        hit["guid"] for hit in read_json["explanation"]["hits"]
+    assert explained["records"] == plain and [
+        hit["guid"] for hit in explained["explanation"]["hits"]
     ] == [plain[0]["guid"]]
     assert nothing["records"] == [] and nothing["explanation"]["nothing"]["reason"] == "unknown"
     said = envelope(
