@@ -17,8 +17,9 @@ from pydantic import (
     model_validator,
 )
 
-from memrelay.blocks.contract import BlockArgs, Call, DeferredCall, Got, SecretReference
-from memrelay.blocks.memory_args import MemoryId
+from memrelay.blocks.agent_memory_args import AgentMemoryArgs
+from memrelay.blocks.contract import Call, DeferredCall, Got, SecretReference
+from memrelay.blocks.memory_args import MemoryId, make_context
 from memrelay.blocks.registry import block
 from memrelay.blocks.templates import PromptTemplate
 from memrelay.bus.message import Message
@@ -38,7 +39,6 @@ from memrelay.memory.models.agent_memory.episodes import (
 )
 from memrelay.memory.models.named_memories.knowledge import MemoryIds, MemoryTags
 from memrelay.memory.models.named_memories.memories import Ident
-from memrelay.memory.operations import Context
 
 USER_ID, SESSION_ID, CHAT_ID, USER_CONTEXT = "user_id", "session_id", "chat_id", "user_context"
 # Other names of tools, as Pipelit calls the nodes that provide them.
@@ -109,7 +109,7 @@ class Knowledge(BaseModel):
     """The memory to which the tool `write_memory` writes."""
 
 
-class AgentArgs(BlockArgs):
+class AgentArgs(AgentMemoryArgs):
     """The model, its tools and its memory."""
 
     memory_id: MemoryId = ""
@@ -164,23 +164,12 @@ class AgentArgs(BlockArgs):
         return self
 
     @property
-    def store(self) -> str:
-        """Return the memory_id."""
-        return self.memory_id
-
-    @property
-    def default_store(self) -> str:
-        """Return the built-in store of the agent's memory."""
-        return "memories"
-
-    @property
     def embeds(self) -> bool:
         """Return whether the model may search records by meaning."""
         return "records_search" in self.tools
 
     @cached_property
     def prompt(self) -> PromptTemplate:
-        """Return the compiled system prompt."""
         return PromptTemplate(self.system_prompt)
 
     @cached_property
@@ -222,7 +211,7 @@ def agent(call: Call, args: AgentArgs) -> Message | DeferredCall:
         "options": args.for_turn,
     }
     if args.record_episodes:
-        begin_episode(call.tx, _new_episode(call, args, execution), _context(call, call.now_ms))
+        begin_episode(call.tx, _new_episode(call, args, execution), make_context(call))
     return DeferredCall(request, order=thread)
 
 
@@ -256,7 +245,7 @@ def _new_episode(call: Call, args: AgentArgs, execution: str) -> NewEpisode:
 
 def _complete(call: Call, args: AgentArgs, outcome: Mapping[str, Any]) -> None:
     """End the episode of a turn. One that was deleted since begins again."""
-    context = _context(call, outcome.get("ended_at_ms", call.now_ms))
+    context = make_context(call, outcome.get("ended_at_ms"))
     guid = begin_episode(call.tx, _new_episode(call, args, call.deferred_call_id), context)
     fault, text = outcome.get("error", ""), outcome.get("text")
     steps = [NewStep(text=call.text, role="user")]
@@ -269,10 +258,6 @@ def _complete(call: Call, args: AgentArgs, outcome: Mapping[str, Any]) -> None:
         guid, not fault, text or {"error": fault}, tuple(steps), error_message=fault
     )
     complete_episode(call.tx, ended, context)
-
-
-def _context(call: Call, now_ms: int) -> Context:
-    return Context(now_ms, call.agent.name, call.limits.message_bytes, call.new_guid)
 
 
 def _stored_thread(call: Call, args: AgentArgs) -> str:

@@ -1,29 +1,19 @@
-"""Shared parts of the blocks `recall` and `remember`: their store, and who speaks."""
+"""Shared parts of the blocks on an agent's memory: their store, and who speaks."""
 
-from typing import Any
-
-import orjson
-
-from memrelay.blocks.contract import BlockArgs, Call
-from memrelay.blocks.memory_args import MemoryId
+from memrelay.blocks.contract import Call
+from memrelay.blocks.memory_args import MemoryId, StoreArgs
 from memrelay.memory.errors import Refused
 from memrelay.memory.models.agent_memory.scopes import MAX_ID_CHARACTERS, Ids
-from memrelay.memory.operations import Context
 
 # Fields of a message's part that count only if they are trusted.
 USER, SESSION = "user_id", "session_id"
 
 
-class AgentMemoryArgs(BlockArgs):
+class AgentMemoryArgs(StoreArgs):
     """The text of a message is a JSON object, or plain text."""
 
     memory_id: MemoryId = ""
     """Path of the store below the memory root. By default `instances/${pipeline_uid}/memories`."""
-
-    @property
-    def store(self) -> str:
-        """Return the memory_id."""
-        return self.memory_id
 
     @property
     def default_store(self) -> str:
@@ -45,19 +35,3 @@ def make_ids(call: Call, agent_id: str) -> Ids:
                 f"`{name}` has {len(id_)} characters; use at most {MAX_ID_CHARACTERS}, without NUL"
             )
     return Ids(agent_id, ids.get(USER, ""), ids.get(SESSION, ""))
-
-
-def make_context(call: Call) -> Context:
-    """Return the context of a call for the functions of agent memory."""
-    return Context(call.now_ms, call.agent.name, call.limits.message_bytes, call.new_guid)
-
-
-def parse_object(text: str) -> dict[str, Any] | None:
-    """Return the JSON object in a text, None if it is any other text."""
-    if not text.lstrip().startswith("{"):
-        return None
-    try:
-        value = orjson.loads(text)
-    except orjson.JSONDecodeError:
-        return None
-    return value if isinstance(value, dict) else None

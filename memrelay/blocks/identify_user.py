@@ -1,28 +1,30 @@
 """identify_user: finds the user who speaks, and facts and history of the user (docs/agents.md)."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Annotated, Any, NamedTuple
 
 import orjson
 from pydantic import Field
 
-from memrelay.blocks.contract import BlockArgs, Call
-from memrelay.blocks.memory_args import MemoryId, within_message
+from memrelay.blocks.agent_memory_args import AgentMemoryArgs
+from memrelay.blocks.contract import Call
+from memrelay.blocks.memory_args import MemoryId, make_context, parse_object, within_message
 from memrelay.blocks.registry import block
 from memrelay.bus.message import Message
 from memrelay.memory.errors import Refused
 from memrelay.memory.models.agent_memory.user_records import EMAIL, TELEGRAM
 from memrelay.memory.models.agent_memory.users import UserContext, identify, user_context
-from memrelay.memory.operations import Context
 
 WEBHOOK, CHAT, USER = "webhook", "chat", "user"
+# The fields of a trigger with the id, by channel: the first one with an id counts.
+ID_FIELDS = {WEBHOOK: ("user_id", "email"), EMAIL: ("email", "user_id")}
 # Placeholders that clients send in place of an id.
 NO_IDS = frozenset({"", "unknown", "anonymous", "manual_user"})
 MAX_CHANNEL_CHARACTERS = 64
 
 
-class IdentifyUserArgs(BlockArgs):
+class IdentifyUserArgs(AgentMemoryArgs):
     """A text that is a JSON object is a trigger, such as an update of Telegram. For any other text,
     the user is the speaker, in the channel `chat`."""
 
@@ -33,16 +35,6 @@ class IdentifyUserArgs(BlockArgs):
     forward: bool = False
     """Whether to publish the message itself, with `user_id`, `user_context` and `is_new_user` in
     its part, for the agents that follow. By default these fields are the answer."""
-
-    @property
-    def store(self) -> str:
-        """Return the memory_id."""
-        return self.memory_id
-
-    @property
-    def default_store(self) -> str:
-        """Return the name of the built-in store that is the default."""
-        return "memories"
 
 
 class Person(NamedTuple):
@@ -72,7 +64,7 @@ def _identify(call: Call, person: Person) -> dict[str, Any]:
     """Return the fields of the answer. An id that is not valid is answered as an unknown user."""
     if not person.id:
         return _unknown(person.channel)
-    context = Context(call.now_ms, call.agent.name, call.limits.message_bytes, call.new_guid)
+    context = make_context(call)
     names = (person.display_name, person.username)
     try:
         found = identify(call.tx, person.channel, person.id, context, names)
@@ -101,23 +93,20 @@ def _fields(user: UserContext) -> dict[str, Any]:
 
 def _find_person(call: Call, channel: str) -> Person:
     """Return the speaker: from the trigger in the text, else from the envelope."""
-    trigger = _parse_trigger(call.text)
+    trigger = parse_object(call.text)
     if trigger is None:
         return Person(channel or CHAT, _as_id(call.message.speaker), call.message.speaker)
     inner = trigger.get("trigger_input")
     payload = inner if isinstance(inner, dict) else trigger
     channel = channel or _text(trigger.get("channel")) or _find_channel(payload)
     channel = channel.replace(":", "_")[:MAX_CHANNEL_CHARACTERS]
-    return _READERS.get(channel, _read_other)(channel, payload)
-
-
-def _parse_trigger(text: str) -> dict[str, Any] | None:
-    """Return the JSON object of a text, None if it is none."""
-    try:
-        value = orjson.loads(text)
-    except orjson.JSONDecodeError:
-        return None
-    return value if isinstance(value, dict) else None
+    sender = _find_sender(payload) if channel == TELEGRAM else {}
+    if sender:
+        name = f"{_text(sender.get('first_name'))} {_text(sender.get('last_name'))}".strip()
+        return Person(channel, _as_id(sender.get("id")), name, _text(sender.get("username")))
+    fields = ID_FIELDS.get(channel, ("user_id",))
+    ident = next(filter(None, (_as_id(payload.get(field)) for field in fields)), "")
+    return Person(channel, ident, _text(payload.get("user_name")) or _text(payload.get("name")))
 
 
 def _find_channel(payload: Mapping[str, Any]) -> str:
@@ -135,32 +124,6 @@ def _find_sender(payload: Mapping[str, Any]) -> Mapping[str, Any]:
     return sender if isinstance(sender, dict) else {}
 
 
-def _read_telegram(channel: str, payload: Mapping[str, Any]) -> Person:
-    sender = _find_sender(payload)
-    if not sender:
-        return _read_other(channel, payload)
-    name = f"{_text(sender.get('first_name'))} {_text(sender.get('last_name'))}".strip()
-    return Person(channel, _as_id(sender.get("id")), name, _text(sender.get("username")))
-
-
-def _read_address(channel: str, payload: Mapping[str, Any]) -> Person:
-    ident = _as_id(payload.get("user_id")) or _as_id(payload.get("email"))
-    return Person(channel, ident, _make_name(payload))
-
-
-def _read_mail(channel: str, payload: Mapping[str, Any]) -> Person:
-    ident = _as_id(payload.get("email")) or _as_id(payload.get("user_id"))
-    return Person(channel, ident, _make_name(payload))
-
-
-def _read_other(channel: str, payload: Mapping[str, Any]) -> Person:
-    return Person(channel, _as_id(payload.get("user_id")), _make_name(payload))
-
-
-def _make_name(payload: Mapping[str, Any]) -> str:
-    return _text(payload.get("user_name")) or _text(payload.get("name"))
-
-
 def _as_id(value: object) -> str:
     """Return an id as text, "" for a placeholder or another type."""
     if isinstance(value, bool) or not isinstance(value, int | str):
@@ -171,10 +134,3 @@ def _as_id(value: object) -> str:
 
 def _text(value: object) -> str:
     return value.strip() if isinstance(value, str) else ""
-
-
-_READERS: dict[str, Callable[[str, Mapping[str, Any]], Person]] = {
-    TELEGRAM: _read_telegram,
-    WEBHOOK: _read_address,
-    EMAIL: _read_mail,
-}

@@ -70,7 +70,6 @@ class KnowledgeArgs(NamedMemoryArgs):
 
     @cached_property
     def template(self) -> OutputTemplate | None:
-        """Return the compiled template."""
         return OutputTemplate(self.output_template) if self.output_template else None
 
     @property
@@ -107,18 +106,11 @@ def knowledge_search(call: Call, args: KnowledgeArgs) -> Message:
 def _search_input(call: Call, args: KnowledgeArgs) -> SearchKnowledge:
     if not args.memories and not args.tags:
         return SearchKnowledge(call.text, None, None, (), args.min_score, args.limit)
-    ids = _find_ids(call, args.memories)
+    # A name may match several memories.
+    requested = set(args.memories)
+    memories = call.tx.table(MemoryTable).every()
+    ids = tuple(one.id for one in memories if {one.id, one.name} & requested)
     return SearchKnowledge(call.text, ids, args.tags, (), args.min_score, args.limit)
-
-
-def _find_ids(call: Call, names: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the ids of the memories with these ids or names; a name may match several."""
-    requested = set(names)
-    return tuple(
-        memory.id
-        for memory in call.tx.table(MemoryTable).every()
-        if memory.id in requested or memory.name in requested
-    )
 
 
 def _as_record(result: KnowledgeResult) -> Record:

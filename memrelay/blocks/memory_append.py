@@ -3,10 +3,9 @@
 from typing import NamedTuple
 
 import msgspec
-import orjson
 
 from memrelay.blocks.contract import Call
-from memrelay.blocks.memory_args import NO_MEMORY_ID, TEMPLATE_READS, NewRecordArgs
+from memrelay.blocks.memory_args import NO_MEMORY_ID, TEMPLATE_READS, NewRecordArgs, parse_object
 from memrelay.blocks.registry import block
 from memrelay.bus.message import Message
 from memrelay.memory.records.record import DEFAULT_KIND
@@ -72,23 +71,14 @@ def _read_message(message: Message) -> _Addition:
     JSON without both, or with other keys, is a text like any other.
     """
     if message.text.startswith("{"):
-        value = _parse_object(message.text)
+        value = parse_object(message.text) or {}
         text, named = value.get("text", value.get("content")), value.get("guid")
         if isinstance(named, str) and isinstance(text, str) and value.keys() <= ADDITION_KEYS:
             return _Addition(named, text)
     part = message.args[0]
     if isinstance(part, msgspec.Raw) and b'"targs"' in memoryview(part).tobytes():
         targs = msgspec.json.decode(part, type=_PartWithArgs).targs
-        fields = _parse_object(targs) if isinstance(targs, str) else targs
+        fields = parse_object(targs) if isinstance(targs, str) else targs
         named = fields.get("guid") if isinstance(fields, dict) else None
         return _Addition(named if isinstance(named, str) else "", message.text)
     return _Addition("", message.text)
-
-
-def _parse_object(text: str) -> dict[str, object]:
-    """Return a JSON object, empty if the text is something else."""
-    try:
-        value = orjson.loads(text)
-    except orjson.JSONDecodeError:
-        return {}
-    return value if isinstance(value, dict) else {}

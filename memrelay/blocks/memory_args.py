@@ -18,6 +18,7 @@ from memrelay.bus.message import JSON, Message
 from memrelay.memory.engine import memory_id as memory_ids
 from memrelay.memory.engine.filter_sql import Given, compiled
 from memrelay.memory.errors import ResultTooLarge, VectorPending
+from memrelay.memory.operations import Context
 from memrelay.memory.records import data as tag_lists
 from memrelay.memory.records.data import LARGEST, load_json
 from memrelay.memory.records.filters import Filter
@@ -85,17 +86,23 @@ CLOSED = (
 _NO_TAGS: list[str] = []
 
 
-class MemoryArgs(BlockArgs):
-    """Arguments of a block that uses a store."""
+class StoreArgs(BlockArgs):
+    """Arguments of a block that has a store."""
+
+    memory_id: AnyMemoryId = ""
+    """Path of the store below the memory root."""
+
+    @property
+    def store(self) -> str:
+        return self.memory_id
+
+
+class MemoryArgs(StoreArgs):
+    """Arguments of a block that reads or writes records."""
 
     memory_id: MemoryId = ""
     """Required. Path of the store below the memory root, like
     `instances/${pipeline_uid}/memories`."""
-
-    @property
-    def store(self) -> str:
-        """Return the memory_id."""
-        return self.memory_id
 
     def warnings(self) -> list[str]:
         """Warn if `memory_id` is missing: every call would fail."""
@@ -155,12 +162,10 @@ class ListingArgs(MemoryArgs):
 
     @cached_property
     def template(self) -> OutputTemplate | None:
-        """Return the compiled template."""
         return OutputTemplate(self.output_template) if self.output_template else None
 
     @cached_property
     def compiled_filter(self) -> Given | None:
-        """Return the filter as SQL."""
         return compiled(self.filter)
 
     def max_bytes(self, call: Call) -> int:
@@ -172,7 +177,12 @@ class ListingArgs(MemoryArgs):
 
         The JSON is an array, or an object with the explanation. Raises ResultTooLarge.
         """
-        return within_message(call, self._reply(call, records, explanation))
+        if self.template is not None:
+            return within_message(call, call.reply(self.template.render(records)))
+        result: object = [as_object(record) for record in records]
+        if explanation is not None:
+            result = {"records": result, "explanation": explanation}
+        return within_message(call, call.reply_json(result))
 
     def answer_best(self, call: Call, result: Found) -> Message:
         """Return the best of these records that fit into a message, and the number of the others.
@@ -193,14 +203,6 @@ class ListingArgs(MemoryArgs):
             reply = call.reply("".join(texts_that_fit))
         left_out = result.left_out + len(result.records) - len(texts_that_fit)
         return within_message(call, replace(reply, left_out=left_out))
-
-    def _reply(self, call: Call, records: list[Record], explanation: object = None) -> Message:
-        if self.template is not None:
-            return call.reply(self.template.render(records))
-        listed = [as_object(record) for record in records]
-        if explanation is not None:
-            return call.reply_json({"records": listed, "explanation": explanation})
-        return call.reply_json(listed)
 
 
 def _take_fitting(call: Call, texts: Iterable[str], max_bytes: int) -> list[str]:
@@ -234,6 +236,23 @@ def within_message(call: Call, reply: Message) -> Message:
 def _measure_envelope(message: Message) -> int:
     envelope = {"from": message.sender, "id": message.id, "args": message.args}
     return len(msgspec.json.encode(envelope)) + LEFT_OUT_BYTES * (message.left_out > 0)
+
+
+def make_context(call: Call, now_ms: int | None = None) -> Context:
+    """Return the context of a call for the functions of a model. By default it has its time."""
+    now_ms = call.now_ms if now_ms is None else now_ms
+    return Context(now_ms, call.agent.name, call.limits.message_bytes, call.new_guid)
+
+
+def parse_object(text: str) -> dict[str, Any] | None:
+    """Return the JSON object in a text, None if it is any other text."""
+    if not text.lstrip().startswith("{"):
+        return None
+    try:
+        value = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return None
+    return value if isinstance(value, dict) else None
 
 
 def retry_when_ready(awaited: VectorPending) -> Transient:

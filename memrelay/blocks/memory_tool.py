@@ -3,18 +3,23 @@
 
 from typing import Annotated, Any, Literal
 
-import orjson
 from pydantic import Field
 
-from memrelay.blocks.contract import BlockArgs, Call
-from memrelay.blocks.memory_args import AnyMemoryId, retry_when_ready, within_message
+from memrelay.blocks.contract import Call
+from memrelay.blocks.memory_args import (
+    AnyMemoryId,
+    StoreArgs,
+    make_context,
+    parse_object,
+    retry_when_ready,
+    within_message,
+)
 from memrelay.blocks.registry import block
 from memrelay.bus.message import Message
 from memrelay.memory.errors import Refused, VectorPending
 from memrelay.memory.models.shared_stores.memory_tool import Dialect, ToolInput, run_tool
 from memrelay.memory.models.shared_stores.stores import agent_store, chat_store, user_store
 from memrelay.memory.models.shared_stores.tool.arguments import ToolAnswer
-from memrelay.memory.operations import Context
 from memrelay.memory.records.data import check_integers
 
 MAX_TTL_S = 10**10
@@ -25,7 +30,7 @@ NOT_ARGUMENTS = (
 )
 
 
-class MemoryToolArgs(BlockArgs):
+class MemoryToolArgs(StoreArgs):
     """The text of a message is the arguments of a tool call, as JSON."""
 
     memory_id: AnyMemoryId = ""
@@ -39,11 +44,6 @@ class MemoryToolArgs(BlockArgs):
     """Seconds after which an entry expires that is created without `ttl`. 0: no default."""
     sharing: bool = True
     """Whether the agent may share stores with other agents."""
-
-    @property
-    def store(self) -> str:
-        """Return the memory_id."""
-        return self.memory_id
 
     @property
     def only_store(self) -> str:
@@ -77,9 +77,8 @@ def memory_tool(call: Call, args: MemoryToolArgs) -> Message:
         default_ttl_s=args.default_ttl,
         sharing=args.sharing,
     )
-    context = Context(call.now_ms, agent.name, call.limits.message_bytes, call.new_guid)
     try:
-        answer = run_tool(call.tx, tool_input, context)
+        answer = run_tool(call.tx, tool_input, make_context(call))
     except VectorPending as awaited:
         raise retry_when_ready(awaited) from awaited
     return within_message(call, call.reply_json(answer))
@@ -93,11 +92,8 @@ def _find_user(call: Call) -> str:
 
 def _parse_arguments(text: str) -> dict[str, Any]:
     """Return the arguments. Raises Refused."""
-    try:
-        value = orjson.loads(text)
-    except orjson.JSONDecodeError as error:
-        raise Refused(NOT_ARGUMENTS) from error
-    if not isinstance(value, dict):
+    arguments = parse_object(text)
+    if arguments is None:
         raise Refused(NOT_ARGUMENTS)
     check_integers(text.encode())
-    return value
+    return arguments

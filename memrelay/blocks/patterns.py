@@ -94,7 +94,6 @@ class Pattern:
 
     @property
     def groups(self) -> int:
-        """Return the number of groups in the pattern."""
         return int(self._compiled.groups)
 
     def group_number(self, group: int | str) -> int:

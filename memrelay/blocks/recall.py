@@ -5,9 +5,9 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import Field
 
-from memrelay.blocks.agent_memory_args import AgentMemoryArgs, make_context, make_ids, parse_object
+from memrelay.blocks.agent_memory_args import AgentMemoryArgs, make_ids
 from memrelay.blocks.contract import Call
-from memrelay.blocks.memory_args import within_message
+from memrelay.blocks.memory_args import make_context, parse_object, within_message
 from memrelay.blocks.registry import block
 from memrelay.bus.message import Message
 from memrelay.memory.errors import RecordDamaged, Refused
@@ -46,11 +46,10 @@ class RecallArgs(AgentMemoryArgs):
     and episodes of all agents."""
 
     def includes(self, memory_type: str) -> bool:
-        """Return whether a query searches that type."""
         return self.memory_type in (memory_type, "all")
 
 
-class _Wanted(NamedTuple):
+class _Request(NamedTuple):
     key: str
     query: str
 
@@ -66,18 +65,18 @@ def recall(call: Call, args: RecallArgs) -> Message:
         return call.reply(f"Error reading memory: {error}")
 
 
-def _parse(text: str) -> _Wanted:
+def _parse(text: str) -> _Request:
     """Return the key and the query of a text. Raises Refused."""
-    given = parse_object(text)
-    if given is None:
-        return _Wanted(text.strip(), "")
-    fields = [given.get(name) or "" for name in ("key", "query")]
+    request = parse_object(text)
+    if request is None:
+        return _Request(text.strip(), "")
+    fields = [request.get(name) or "" for name in ("key", "query")]
     if not all(isinstance(value, str) for value in fields):
         raise Refused('`key` and `query` are texts, like {"key": "color"}')
-    return _Wanted(*(value.strip() for value in fields))
+    return _Request(*(value.strip() for value in fields))
 
 
-def _answer(call: Call, args: RecallArgs, ids: Ids, request: _Wanted) -> Message:
+def _answer(call: Call, args: RecallArgs, ids: Ids, request: _Request) -> Message:
     if request.key:
         return _answer_key(call, args, ids, request.key)
     if request.query:
@@ -123,8 +122,8 @@ def _search(call: Call, args: RecallArgs, ids: Ids, query: str) -> list[dict[str
 def _search_facts(call: Call, args: RecallArgs, ids: Ids, query: str) -> list[dict[str, Any]]:
     if len(query) > MAX_QUERY_CHARACTERS:
         raise Refused(f"the query has {len(query)} characters; use at most {MAX_QUERY_CHARACTERS}")
-    wanted = SearchFacts(query, *ids, (), args.min_confidence, args.limit)
-    return _shown(search_facts(call.tx, wanted, make_context(call)).items)
+    search = SearchFacts(query, *ids, (), args.min_confidence, args.limit)
+    return _shown(search_facts(call.tx, search, make_context(call)).items)
 
 
 def _shown(facts: Iterable[FactView]) -> list[dict[str, Any]]:

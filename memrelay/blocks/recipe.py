@@ -7,8 +7,8 @@ import orjson
 from pydantic import Field, field_validator, model_validator
 
 from memrelay.blocks.async_call import OperationFailed
-from memrelay.blocks.contract import BlockArgs, Call, DeferredCall, RunningCall, Transient
-from memrelay.blocks.memory_args import MemoryId, within_message
+from memrelay.blocks.contract import Call, DeferredCall, RunningCall, Transient
+from memrelay.blocks.memory_args import MemoryId, StoreArgs, parse_object, within_message
 from memrelay.blocks.registry import block
 from memrelay.bus.message import Message
 from memrelay.memory.errors import InvalidInput
@@ -28,7 +28,7 @@ GIVEN = ("variables", "scope_variables")
 UNAVAILABLE = "unavailable"
 
 
-class RecipeArgs(BlockArgs):
+class RecipeArgs(StoreArgs):
     """A plain text is the query of the recipe. A JSON object is its intent, with `query`,
     `keywords`, `action` and `context`. It may also have `variables` and `scope_variables`; the
     values of the arguments take precedence over them."""
@@ -70,18 +70,8 @@ class RecipeArgs(BlockArgs):
         return self
 
     @property
-    def store(self) -> str:
-        """Return the memory_id."""
-        return self.memory_id
-
-    @property
     def only_store(self) -> str:
         """Return the name of the built-in store of recipes, the block's only store."""
-        return "recipes"
-
-    @property
-    def default_store(self) -> str:
-        """Return the same store."""
         return "recipes"
 
 
@@ -138,8 +128,8 @@ def recipe(call: Call, args: RecipeArgs) -> Message | DeferredCall:
 
 def _request(text: str, args: RecipeArgs) -> dict[str, Any]:
     named = {"id": args.recipe} if args.recipe else {"definition": args.definition}
-    intent, options = _parse_intent(text), dict[str, Any]()
-    if isinstance(intent, dict):
+    intent, options = parse_object(text), dict[str, Any]()
+    if intent is not None:
         options = {name: intent.pop(name) for name in GIVEN if isinstance(intent.get(name), dict)}
     variables, scopes = options.get("variables", {}), options.get("scope_variables", {})
     merged = {**scopes}
@@ -147,19 +137,10 @@ def _request(text: str, args: RecipeArgs) -> dict[str, Any]:
         others = scopes.get(scope)
         merged[scope] = {**(others if isinstance(others, dict) else {}), **values}
     return named | {
-        "intent": intent,
+        "intent": text if intent is None else intent,
         "variables": {**variables, **args.variables},
         "scope_variables": merged,
     }
-
-
-def _parse_intent(text: str) -> str | dict[str, Any]:
-    """Return the JSON object in a text, else the text."""
-    try:
-        intent = orjson.loads(text)
-    except orjson.JSONDecodeError:
-        return text
-    return intent if isinstance(intent, dict) else text
 
 
 def _answer(call: Call, args: RecipeArgs, result: Mapping[str, Any]) -> Message:

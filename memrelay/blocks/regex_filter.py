@@ -31,11 +31,9 @@ class FilterArgs(BlockArgs):
 
     @cached_property
     def selector(self) -> Selector:
-        """Return the selector of the texts that pass."""
         return Selector(Pattern(self.pattern, self.flags), self.invert)
 
     def warnings(self) -> list[str]:
-        """Return the warnings about the pattern."""
         return pattern_warnings(self.pattern)
 
 

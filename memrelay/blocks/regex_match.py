@@ -30,7 +30,6 @@ class MatchArgs(BlockArgs):
 
     @cached_property
     def compiled(self) -> Pattern:
-        """Return the compiled pattern."""
         return Pattern(self.pattern, self.flags)
 
     @cached_property
@@ -41,11 +40,9 @@ class MatchArgs(BlockArgs):
 
     @cached_property
     def selector(self) -> Selector:
-        """Return the selector of the texts that match."""
         return Selector(self.compiled)
 
     def warnings(self) -> list[str]:
-        """Return the warnings about the pattern."""
         return pattern_warnings(self.pattern)
 
 

@@ -154,13 +154,9 @@ def _all_names() -> set[str]:
     return {*built_in_names(), *(source.name for source in all_outside_sources())}
 
 
-def _sources(name: str) -> list[BlockSource]:
-    built_in = _load_built_in(name)
-    return [*([] if built_in is None else [built_in]), *outside_sources(name)]
-
-
 def _load(name: str) -> None:
-    sources = _sources(name)
+    built_in = _load_built_in(name)
+    sources = [*([] if built_in is None else [built_in]), *outside_sources(name)]
     if len(sources) > 1:
         locations = " and ".join(source.place for source in sources)
         raise BrokenBlock(

@@ -2,8 +2,9 @@
 
 from typing import Any, Literal, NamedTuple
 
-from memrelay.blocks.agent_memory_args import AgentMemoryArgs, make_context, make_ids, parse_object
+from memrelay.blocks.agent_memory_args import AgentMemoryArgs, make_ids
 from memrelay.blocks.contract import Call
+from memrelay.blocks.memory_args import make_context, parse_object
 from memrelay.blocks.registry import block
 from memrelay.bus.message import Message
 from memrelay.memory.errors import RecordDamaged, Refused

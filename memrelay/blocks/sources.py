@@ -105,7 +105,12 @@ def outside_sources(name: str) -> list[BlockSource]:
 def all_outside_sources() -> list[BlockSource]:
     """Return the entry points, then the files of each folder by name."""
     points = [
-        BlockSource(point.name, _name_distribution(point), point.module, attribute=point.attr)
+        BlockSource(
+            point.name,
+            point.dist.name if point.dist is not None else "unknown",
+            point.module,
+            attribute=point.attr,
+        )
         for point in _entry_points()
     ]
     files = [
@@ -133,10 +138,6 @@ def expected_name(module: str) -> str:
 @cache
 def _entry_points() -> tuple[EntryPoint, ...]:
     return tuple(entry_points(group=GROUP))  # reads all installed distributions: about 10 ms
-
-
-def _name_distribution(point: EntryPoint) -> str:
-    return point.dist.name if point.dist is not None else "unknown"
 
 
 def _run_file(name: str, file: Path) -> None:

@@ -129,7 +129,6 @@ class PromptTemplate:
         self._template = _compiled(source, _PROMPT)
 
     def render(self, user_context: str) -> str:
-        """Return the prompt."""
         return self._template.render(user_context=user_context)
 
 

@@ -37,10 +37,9 @@ class WrongType(NamedTuple):
 
 def shared_keys() -> dict[str, str]:
     """Return the expected type of each key of all pipelines together."""
-    of_cells = [(workers_key(cell), reindex_key(cell)) for cell in all_cells()]
     types = {listeners_key(): "zset"}
-    for workers, requests in of_cells:
-        types |= {workers: "zset", requests: "hash"}
+    for cell in all_cells():
+        types |= {workers_key(cell): "zset", reindex_key(cell): "hash"}
     return types
 
 

@@ -2,6 +2,7 @@
 
 import re
 from binascii import crc_hqx
+from typing import NamedTuple
 
 # The consumer group that reads the input of a pipeline.
 GROUP = "owner"
@@ -145,3 +146,20 @@ def owner_key(uid: str) -> str:
     `gaps` and `deaf_ms` count how often and how long it had no owner.
     """
     return f"pipeline:{_make_tag(uid)}:owner"
+
+
+class PublicSwarm(NamedTuple):
+    """A public swarm, and the number of hops after which a message was published on it."""
+
+    name: str
+    hop: int
+
+
+SwarmName = str | PublicSwarm
+
+
+def make_swarm_key(uid: str, swarm: SwarmName) -> str:
+    """Return the key of the log, and name of the channel, to which a pipeline publishes."""
+    if isinstance(swarm, PublicSwarm):
+        return swarm_key(PUBLIC, swarm.name)
+    return swarm_key(uid, swarm)

@@ -29,7 +29,6 @@ class MalformedMessages:
 
     @property
     def replies(self) -> int:
-        """Return the number of dropped replies."""
         return self._counts[REPLY]
 
     @property

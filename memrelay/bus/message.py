@@ -86,7 +86,6 @@ class Message(Struct, frozen=True, gc=False):
 
     @property
     def envelope_bytes(self) -> int:
-        """Return the size of the envelope."""
         left_out = {"left_out": self.left_out} if self.left_out else {}
         return len(_to_json({"from": self.sender, "id": self.id, "args": self.args} | left_out))
 

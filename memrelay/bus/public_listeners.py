@@ -90,13 +90,11 @@ def _parse_members(words: Iterable[bytes]) -> list[Member]:
 
 
 def pack_add_members(members: Collection[Member]) -> bytes:
-    """Return the packed command that adds members."""
     words = [word for member in members for word in ("0", member.word)]
     return pack("ZADD", listeners_key(), *words)
 
 
 def pack_remove_members(members: Collection[Member]) -> bytes:
-    """Return the packed command that removes members."""
     return pack("ZREM", listeners_key(), *[member.word for member in members])
 
 

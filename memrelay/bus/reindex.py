@@ -30,20 +30,14 @@ async def read_reindex_requests(client: ReconnectingConnection) -> dict[str, str
     """
     requests: dict[str, str] = {}
     for cell in client.cells:
-        requests |= await _read_cell(client, reindex_key(cell))
-    return requests
-
-
-async def _read_cell(client: ReconnectingConnection, key: str) -> dict[str, str]:
-    words: list[bytes] = await client.call("HGETALL", key)
-    requests: dict[str, str] = {}
-    for word, value in zip(words[::2], words[1::2], strict=True):
-        uid, token = word.decode(errors="replace"), value.decode(errors="replace")
-        if UID.fullmatch(uid) and TOKEN.fullmatch(token):
-            requests[uid] = token
-            continue
-        MALFORMED.drop("reindex_request", f"{uid[:100]!r} has the token {token[:100]!r}")
-        await client.call("HDEL", key, word)
+        words: list[bytes] = await client.call("HGETALL", reindex_key(cell))
+        for word, value in zip(words[::2], words[1::2], strict=True):
+            uid, token = word.decode(errors="replace"), value.decode(errors="replace")
+            if UID.fullmatch(uid) and TOKEN.fullmatch(token):
+                requests[uid] = token
+                continue
+            MALFORMED.drop("reindex_request", f"{uid[:100]!r} has the token {token[:100]!r}")
+            await client.call("HDEL", reindex_key(cell), word)
     return requests
 
 

@@ -200,8 +200,8 @@ def make_catalog(settings: Settings) -> Catalog:
 
 async def find_pipeline(catalog: Catalog, uid_or_name: str) -> Deployed:
     """Return an active pipeline. End the command if none or several have this uid or name."""
-    found = await catalog.find(uid_or_name)
-    if found is None:
+    deployed = await catalog.find(uid_or_name)
+    if deployed is None:
         active = await catalog.active()
         same_name = [one.uid for one in active if one.name == uid_or_name]
         if same_name:
@@ -214,7 +214,13 @@ async def find_pipeline(catalog: Catalog, uid_or_name: str) -> Deployed:
             f"no pipeline {uid_or_name[:100]!r}; active pipelines: {names}. Deploy one with "
             "`memrelay deploy FILE`"
         )
-    return found
+    return deployed
+
+
+async def find_uid(settings: Settings, uid_or_name: str) -> str:
+    """Return the uid of an active pipeline. End the command if none or several have this name."""
+    async with open_catalog(settings) as catalog:
+        return (await find_pipeline(catalog, uid_or_name)).uid
 
 
 def _join_names(names: list[str]) -> str:

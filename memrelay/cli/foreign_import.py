@@ -3,19 +3,19 @@ records.import.
 """
 
 import asyncio
+import secrets
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import orjson
 
 from memrelay.bus.request import NewCall, Requester
-from memrelay.cli.composition import bus_address, fail, find_pipeline, open_catalog
-from memrelay.cli.import_calls import SHARE, split_calls
+from memrelay.cli.composition import bus_address, fail, find_uid
 from memrelay.cli.operation_command import ACTOR
 from memrelay.cli.settings import Settings
 from memrelay.memory.engine.memory_id import built_in_store
-from memrelay.memory.transfer import IMPORT
+from memrelay.memory.transfer import IMPORT, MAX_LINES
 from memrelay.memory.transfer.importers.redis_ams_api import read_api
 from memrelay.memory.transfer.importers.run import (
     ImportReport,
@@ -53,31 +53,30 @@ class ForeignImport(NamedTuple):
     url: str = ""
 
 
-async def import_foreign(settings: Settings, wanted: ForeignImport, report: ImportReport) -> None:
+async def import_foreign(settings: Settings, request: ForeignImport, report: ImportReport) -> None:
     """Import a file and fill the report. With `dry_run`, nothing is stored.
 
     Raises BadExport and OSError before anything is stored: the file or the source is refused.
     """
-    async with open_catalog(settings) as catalog:
-        uid = (await find_pipeline(catalog, wanted.pipeline)).uid
-    given = wanted.given
-    if wanted.url:
-        given = given._replace(pages=read_api(wanted.url, private=settings.agents.private))
-    source = find_source(wanted.source, given)
-    _check_options(wanted, source)
-    for _ in read_lines(source, given, wanted.options):
+    uid = await find_uid(settings, request.pipeline)
+    given = request.given
+    if request.url:
+        given = given._replace(pages=read_api(request.url, private=settings.agents.private))
+    source = find_source(request.source, given)
+    _check_options(request, source)
+    for _ in read_lines(source, given, request.options):
         pass
     given = given._replace(note=lambda text: report.notes.update({text: None}))
-    outcomes = read_lines(source, given, wanted.options)
+    outcomes = read_lines(source, given, request.options)
     async with Requester(bus_address(settings)) as requester:
-        sender = _Sender(requester, uid, (wanted, outcomes), report)
+        sender = _Sender(requester, uid, (request, outcomes), report)
         await sender.send_all(settings.bus.max_message_bytes // SHARE)
 
 
-def _check_options(wanted: ForeignImport, source: Source) -> None:
-    if wanted.url and not source.has_url:
+def _check_options(request: ForeignImport, source: Source) -> None:
+    if request.url and not source.has_url:
         fail(f"--url is for redis-ams; {source.name} reads a file")
-    if wanted.given.all_branches and not source.has_branches:
+    if request.given.all_branches and not source.has_branches:
         fail(f"--all-branches is for chatgpt; leave it out for {source.name}")
 
 
@@ -92,7 +91,7 @@ class _Sender:
         report: ImportReport,
     ) -> None:
         self._requester, self._uid, self._report = requester, uid, report
-        self._wanted, self._outcomes = work
+        self._request, self._outcomes = work
         # Positions of the lines that no call has yet, "" for a line that is no item.
         self._positions: deque[str] = deque()
         self._running: deque[tuple[asyncio.Task[Any], list[str]]] = deque()
@@ -128,7 +127,7 @@ class _Sender:
 
     def _make_lines(self, item: Ready) -> Iterator[tuple[str, str]]:
         prepared = item.prepared
-        if self._wanted.dry_run and len(self._report.samples) < SAMPLES:
+        if self._request.dry_run and len(self._report.samples) < SAMPLES:
             self._report.samples.append(prepared.sample[:SAMPLE_CHARACTERS])
         if prepared.setup and prepared.setup not in self._setups:
             self._setups.add(prepared.setup)
@@ -138,13 +137,13 @@ class _Sender:
         yield prepared.store, prepared.line
 
     async def _call(self, built_in: str, fields: dict[str, Any]) -> Any:
-        wanted = self._wanted
-        flags = {"skip_conflicts": True, "replace": wanted.replace}
-        flags |= {"merge_entries": wanted.dedupe, "check_only": wanted.dry_run}
-        store = built_in_store(self._uid, built_in) if built_in else wanted.store
+        request = self._request
+        flags = {"skip_conflicts": True, "replace": request.replace}
+        flags |= {"merge_entries": request.dedupe, "check_only": request.dry_run}
+        store = built_in_store(self._uid, built_in) if built_in else request.store
         data = orjson.dumps(fields | flags)
         call = NewCall(self._uid, IMPORT, data, True, store, ACTOR)
-        return await self._requester.call(call, wanted.wait_s)
+        return await self._requester.call(call, request.wait_s)
 
     async def _finish_one(self) -> None:
         task, positions = self._running.popleft()
@@ -158,8 +157,34 @@ class _Sender:
         for name in COUNTS:
             counts[name] += output[name]
         for skipped in output["skipped"]:
-            self._report.leave_out(positions[skipped["at"]], _reason(skipped["reason"]))
+            reason = f"{skipped['reason']}; --replace would replace it"
+            self._report.leave_out(positions[skipped["at"]], reason)
 
 
-def _reason(conflict: str) -> str:
-    return f"{conflict}; --replace would replace it"
+# A call holds this fraction of bus.max_message_bytes in characters of at most four bytes.
+SHARE = 5
+
+
+def split_calls(
+    lines: Iterable[tuple[str, str]], max_characters: int
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield (store, input) per call. A line that is too long for one call is sent in pieces."""
+    page: list[str] = []
+    size, store = 0, ""
+    for name, line in lines:
+        is_full = size + len(line) > max_characters or len(page) == MAX_LINES
+        if page and (name != store or is_full):
+            yield store, {"lines": page}
+            page, size = [], 0
+        store = name
+        if len(line) <= max_characters:
+            page.append(line)
+            size += len(line)
+            continue
+        # The token keeps the pieces of concurrent imports separate.
+        rest, token = (len(line) - 1) // max_characters * max_characters, secrets.token_hex(8)
+        for at in range(0, rest, max_characters):
+            yield store, {"piece": line[at : at + max_characters], "at": at, "of": token}
+        yield store, {"lines": [line[rest:]], "at": rest, "of": token}
+    if page:
+        yield store, {"lines": page}

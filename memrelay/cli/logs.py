@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import structlog
 from structlog.stdlib import ExtraAdder, ProcessorFormatter, add_log_level
-from structlog.types import EventDict, WrappedLogger
+from structlog.types import EventDict, Processor, WrappedLogger
 
 from memrelay.cli.terminal import escaped
 
@@ -25,11 +25,20 @@ def configure_logging(level: LogLevel, format: LogFormat, *, may_color: bool = F
     The console format has colors if `may_color` is true and stderr is a terminal.
     """
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(
-        _formatter(_json_processors())
-        if format == "json"
-        else _formatter(_console_processors(colors=may_color and sys.stderr.isatty()))
-    )
+    processors: list[Processor] = [
+        ProcessorFormatter.remove_processors_meta,
+        structlog.processors.format_exc_info,
+    ]
+    if format == "json":
+        processors.append(structlog.processors.JSONRenderer())
+    else:
+        renderer = structlog.dev.ConsoleRenderer(
+            colors=may_color and sys.stderr.isatty(),
+            exception_formatter=structlog.dev.plain_traceback,
+        )
+        processors += [_escape, renderer]
+    chain: list[Processor] = [ExtraAdder(), add_log_level, _add_time]
+    handler.setFormatter(ProcessorFormatter(foreign_pre_chain=chain, processors=processors))
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     route_to_standard_library()
 
@@ -42,24 +51,6 @@ def route_to_standard_library() -> None:
         logger_factory=structlog.stdlib.LoggerFactory(),
         cache_logger_on_first_use=True,
     )
-
-
-def _formatter(processors: list[structlog.types.Processor]) -> ProcessorFormatter:
-    return ProcessorFormatter(
-        foreign_pre_chain=[ExtraAdder(), add_log_level, _add_time],
-        processors=[ProcessorFormatter.remove_processors_meta, *processors],
-    )
-
-
-def _json_processors() -> list[structlog.types.Processor]:
-    return [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
-
-
-def _console_processors(*, colors: bool) -> list[structlog.types.Processor]:
-    renderer = structlog.dev.ConsoleRenderer(
-        colors=colors, exception_formatter=structlog.dev.plain_traceback
-    )
-    return [structlog.processors.format_exc_info, _escape, renderer]
 
 
 def _add_time(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:

@@ -14,14 +14,7 @@ from msgspec import structs
 from pydantic import ValidationError
 
 from memrelay.bus.request import NewCall, Requester
-from memrelay.cli.composition import (
-    bus_address,
-    fail,
-    find_pipeline,
-    make_seal_keys,
-    open_catalog,
-    run,
-)
+from memrelay.cli.composition import bus_address, fail, find_uid, make_seal_keys, run
 from memrelay.cli.options import JsonAnyway, Pipeline, validate_idempotency_key
 from memrelay.cli.settings import Settings
 from memrelay.cli.terminal.output import print_json
@@ -40,7 +33,7 @@ from memrelay.memory.operations import (
 from memrelay.memory.records.data import check_integers, parse
 from memrelay.pipelines.json_text import parse_as
 from memrelay.pipelines.report import Report
-from memrelay.pipelines.validation_faults import report_validation_error
+from memrelay.pipelines.rules import report_validation_error
 
 ACTOR = "cli"
 # JSON Schema types and their Python types. All others are text.
@@ -53,19 +46,13 @@ AGENT = "agent"
 TAGS = "tags"
 METAVARS = {"integer": "NUMBER", "number": "NUMBER", "object": "JSON"}
 Store = Annotated[
-    str,
-    typer.Option(
-        metavar="MEMORY_ID",
-        help="A store of the bundle. The first one by default.",
-        show_default=False,
-    ),
+    str, typer.Option(metavar="MEMORY_ID", help="A store of the bundle. The first one by default.")
 ]
 IdempotencyKey = Annotated[
     str | None,
     typer.Option(
         metavar="KEY",
         callback=validate_idempotency_key,
-        show_default=False,
         help="Idempotency key: a repeated call with this key has no second effect.",
     ),
 ]
@@ -142,10 +129,10 @@ def _field(name: str, schema: dict[str, Any], *, is_required: bool) -> Parameter
         return _parameter(name, Annotated[kind, _argument(name, schema)], None)
     text, flag = schema["description"] + _repetition(name, kind), f"--{name.replace('_', '-')}"
     if kind is bool:
-        option = typer.Option(f"{flag}/--no-{flag[2:]}", help=text, show_default=False)
+        option = typer.Option(f"{flag}/--no-{flag[2:]}", help=text)
     else:
         metavar = METAVARS.get(json_type(schema), "TEXT")
-        option = typer.Option(flag, metavar=metavar, help=text, show_default=False)
+        option = typer.Option(flag, metavar=metavar, help=text)
     return _parameter(name, Annotated[kind | None, option], None)
 
 
@@ -155,7 +142,7 @@ def _agent(schema: dict[str, Any]) -> Parameter:
 
 
 def _argument(name: str, schema: dict[str, Any]) -> Any:
-    return typer.Argument(metavar=name.upper(), help=schema["description"], show_default=False)
+    return typer.Argument(metavar=name.upper(), help=schema["description"])
 
 
 def _repetition(name: str, kind: Any) -> str:
@@ -224,8 +211,7 @@ async def call_operation(settings: Settings, pipeline: str, call: NewCall, wait_
 
     An internal value is sealed before the call, and opened afterwards.
     """
-    async with open_catalog(settings) as catalog:
-        uid = (await find_pipeline(catalog, pipeline)).uid
+    uid = await find_uid(settings, pipeline)
     keys = make_seal_keys(settings)
     data = await keys.seal_input(uid, call.op, call.data, call.producer_id)
     async with Requester(bus_address(settings)) as requester:

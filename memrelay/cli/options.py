@@ -4,7 +4,7 @@ import asyncio
 import re
 from collections import Counter
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -57,19 +57,19 @@ def make_precondition(if_match: str | None) -> Precondition:
     return ANYTHING if if_match is None else over(if_match.strip('"'))
 
 
-Pipeline = Annotated[
-    str,
-    typer.Argument(
-        metavar="PIPELINE",
-        help="The uid of the pipeline, or its name if the name is unique.",
-        show_default=False,
-        autocompletion=complete_pipelines,
-    ),
+def pipeline_argument(help: str) -> Any:
+    """Return an argument with the uid or the name of a pipeline, which a shell completes."""
+    return typer.Argument(metavar="PIPELINE", help=help, autocompletion=complete_pipelines)
+
+
+UID_OR_NAME = pipeline_argument("The uid of the pipeline, or its name if the name is unique.")
+Pipeline = Annotated[str, UID_OR_NAME]
+PipelineOrNone = Annotated[str | None, UID_OR_NAME]
+Pipelines = Annotated[
+    list[str] | None, pipeline_argument("Uids or names. All pipelines by default.")
 ]
-BundleFile = Annotated[
-    Path, typer.Argument(metavar="FILE", help="A bundle in JSON.", show_default=False)
-]
-Text = Annotated[str, typer.Argument(metavar="TEXT", help="The message.", show_default=False)]
+BundleFile = Annotated[Path, typer.Argument(metavar="FILE", help="A bundle in JSON.")]
+Text = Annotated[str, typer.Argument(metavar="TEXT", help="The message.")]
 Swarm = Annotated[str, typer.Option(metavar="NAME", help="The swarm that gets the message.")]
 User = Annotated[str, typer.Option("--as", metavar="NAME", help="The sender of the message.")]
 Wait = Annotated[
@@ -87,24 +87,10 @@ JsonLog = Annotated[bool, typer.Option("--json", help="Log JSON, one event per l
 JsonAnyway = Annotated[
     bool, typer.Option("--json", help="Print JSON, one value per line (the default).")
 ]
-Pipelines = Annotated[
-    list[str] | None,
-    typer.Argument(
-        metavar="PIPELINE",
-        help="Uids or names. All pipelines by default.",
-        show_default=False,
-        autocompletion=complete_pipelines,
-    ),
-]
 BackedUpPipelines = Annotated[
     list[str] | None,
-    typer.Argument(
-        metavar="PIPELINE",
-        help="Uids or names in the backup. Everything by default.",
-        show_default=False,
-    ),
+    typer.Argument(metavar="PIPELINE", help="Uids or names in the backup. Everything by default."),
 ]
 Force = Annotated[
-    bool,
-    typer.Option("--force", help="Also replace a working store. The replaced files are kept."),
+    bool, typer.Option("--force", help="Also replace a working store. The replaced files are kept.")
 ]

@@ -96,9 +96,9 @@ async def pipelines_with_stores(settings: Settings, names: Sequence[str]) -> lis
     End the command if one is not active.
     """
     async with open_catalog(settings) as catalog:
-        wanted = [await find_pipeline(catalog, name) for name in names] or await catalog.active()
+        selected = [await find_pipeline(catalog, name) for name in names] or await catalog.active()
         with open_store_files(settings) as files:
-            return [await _with_stores(files, catalog, one) for one in wanted]
+            return [await _with_stores(files, catalog, one) for one in selected]
 
 
 async def _with_stores(files: StoreFiles, catalog: Catalog, deployed: Deployed) -> BackedUpPipeline:

@@ -43,7 +43,6 @@ def _make_worker(settings: Settings, address: Address, count: int) -> Worker:
 
 
 def make_limits(settings: Settings) -> WorkerLimits:
-    """Return the limits of a worker."""
     return WorkerLimits(
         batch=settings.worker.batch,
         max_hops=settings.worker.max_hops,

@@ -196,9 +196,9 @@ def process_environment() -> Mapping[str, str]:
     return _environ.get()
 
 
-def may_color(environ: Mapping[str, str] | None = None) -> bool:
+def may_color() -> bool:
     """Return whether a terminal may get colors: NO_COLOR is not set and TERM is not `dumb`."""
-    environ = _or_current(environ)
+    environ = process_environment()
     return not environ.get("NO_COLOR") and environ.get("TERM") != "dumb"
 
 

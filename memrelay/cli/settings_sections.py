@@ -7,14 +7,7 @@ from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
 import orjson
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    PlainValidator,
-)
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator
 from pydantic_settings import NoDecode
 
 from memrelay.bus.client import url as address

@@ -12,7 +12,6 @@ from memrelay.web.server.options import JwtIssuer, WebOptions
 
 
 def make_web(settings: Settings, address: Address) -> WebServer:
-    """Return a web server with these settings."""
     web = settings.web
     options = WebOptions(
         host=web.host,

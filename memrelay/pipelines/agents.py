@@ -1,5 +1,7 @@
 """The checks of one agent: its class, its block with the arguments, and its names."""
 
+from dataclasses import replace
+from functools import cache
 from typing import Any
 
 from pydantic import ConfigDict, ValidationError
@@ -10,12 +12,11 @@ from memrelay.blocks.patterns import MAX_STEPS, MAX_STEPS_TOGETHER
 from memrelay.blocks.registry import find_block, loadable_blocks
 from memrelay.blocks.templates import MAX_TOGETHER
 from memrelay.memory.engine.memory_id import built_in_store
-from memrelay.pipelines.ai_agents import ai_block
 from memrelay.pipelines.bundle import AI_CLASS, CLASSES, SECRET, AgentSpec
 from memrelay.pipelines.checked import CheckedAgent
 from memrelay.pipelines.json_text import bounded_object, parse_object
 from memrelay.pipelines.report import JsonPath, Report, quoted
-from memrelay.pipelines.validation_faults import find_location, report_validation_error
+from memrelay.pipelines.rules import find_location, report_validation_error
 
 
 class _AnyArgs(BlockArgs):
@@ -273,3 +274,29 @@ def _check_store(
         rule = f"every pipeline that names the store {quoted(args.store)} shares it"
         remedy = "begin it with instances/${pipeline_uid}/ for a private store"
         report.warn((*_args_path(path), "memory_id"), rule, remedy)
+
+
+# An agent of the class ai_agent calls this block, with keys `ai_*` as arguments.
+AI_BLOCK = "agent"
+# Keys with another name than their argument.
+KEYS = {"conversation_memory": "ai_use_context"}
+
+
+def make_bundle_key(argument: str) -> str:
+    return KEYS.get(argument, f"ai_{argument}")
+
+
+def ai_block() -> Block:
+    """Return the block with arguments that have the names of the keys."""
+    block = find_block(AI_BLOCK)
+    assert block is not None  # it is built in
+    return replace(block, args=_with_keys(block.args))
+
+
+@cache
+def _with_keys(args: type[BlockArgs]) -> type[BlockArgs]:
+    class AiAgentArgs(args):  # type: ignore[valid-type, misc]
+        __doc__ = args.__doc__
+        model_config = ConfigDict(alias_generator=make_bundle_key)
+
+    return AiAgentArgs

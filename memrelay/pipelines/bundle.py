@@ -136,7 +136,7 @@ ForAgent = Annotated[
 
 
 class Part(BaseModel):
-    """An object of a bundle. null is the same as absent. shape.py checks unknown keys."""
+    """An object of a bundle. null is the same as absent. `check_keys` checks unknown keys."""
 
     model_config = ConfigDict(frozen=True, use_attribute_docstrings=True)
     prefixes: ClassVar[tuple[str, ...]] = ()  # reserved: an unknown key with one is an error
@@ -152,7 +152,6 @@ class Part(BaseModel):
 
     @classmethod
     def keys(cls) -> frozenset[str]:
-        """Return the keys in JSON."""
         return frozenset(field.alias or name for name, field in cls.model_fields.items())
 
 
@@ -282,7 +281,6 @@ class AgentSpec(Part):
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """Return the references in `wf_webhook_secret`."""
         given = self.wf_webhook_secret
         return tuple(name for name in ((given,) if isinstance(given, str) else given) if name)
 

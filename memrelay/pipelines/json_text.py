@@ -3,13 +3,14 @@
 import json
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
 import msgspec
 import orjson
 
-from memrelay.pipelines.report import JsonPath, Report
+from memrelay.pipelines.report import JsonPath, Report, split_pointer
 
 MAX_BYTES = 1 << 20  # of a bundle, before and after ${pipeline_uid} is replaced
 MAX_DEPTH = 32
@@ -148,9 +149,8 @@ def too_many_keys(text: bytes, most: int) -> bool:
 
     A colon follows each key, so few colons decide quickly.
     """
-    return (
-        text.count(b":") > most and _is_json(text) and next(islice(_keys(text), most, None), False)
-    )
+    keys = (True for string in STRING.finditer(text) if string.lastindex)
+    return text.count(b":") > most and _is_json(text) and next(islice(keys, most, None), False)
 
 
 def opens_more(text: bytes, most: int) -> bool:
@@ -175,11 +175,6 @@ def is_deeper(value: Any, most: int) -> bool:
     return depth > most
 
 
-def _keys(text: bytes) -> Iterator[bool]:
-    """Yield True for each key."""
-    return (True for string in STRING.finditer(text) if string.lastindex)
-
-
 def _is_json(text: bytes) -> bool:
     """Return whether the text is JSON. The parser reports nesting that is too deep for this."""
     try:
@@ -187,3 +182,71 @@ def _is_json(text: bytes) -> bool:
     except (msgspec.DecodeError, RecursionError):
         return False
     return True
+
+
+TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\],]|[^\s{}\[\],:"]+', re.DOTALL)
+# The keys and the indexes of lists that lead to a value, as in its pointer.
+Path = tuple[str, ...]
+
+
+@dataclass(slots=True)
+class _Open:
+    """An object or a list around the current token. `path` is None if nothing in it is wanted.
+
+    `index` counts the values of a list. `key` is the current key of an object, None before it.
+    """
+
+    path: Path | None
+    is_object: bool
+    index: int = 0
+    key: str | None = None
+
+    def find_value_path(self) -> Path | None:
+        part = self.key if self.is_object else str(self.index)
+        return None if self.path is None or part is None else (*self.path, part)
+
+
+def find_lines(raw: bytes, pointers: Iterable[str]) -> dict[str, int]:
+    """Return the lines, from 1, at which the values of JSON pointers begin.
+
+    A value that is missing has the line of the nearest value around it. If the text is not JSON,
+    all pointers have the line of its first fault.
+    """
+    paths = {pointer: split_pointer(pointer) for pointer in pointers}
+    raw = raw.removeprefix(BOM)
+    try:
+        orjson.loads(raw)
+    except orjson.JSONDecodeError as error:
+        return dict.fromkeys(paths, line_not_in_utf8(raw) or error.lineno)
+    text = raw.decode()
+    wanted = {path[:size] for path in paths.values() for size in range(len(path) + 1)}
+    offsets = dict(_find_offsets(text, wanted))
+    return {pointer: _count_lines(text, offsets, path) for pointer, path in paths.items()}
+
+
+def _count_lines(text: str, offsets: dict[Path, int], path: Path) -> int:
+    while path not in offsets:
+        path = path[:-1]
+    return 1 + text.count("\n", 0, offsets[path])
+
+
+def _find_offsets(text: str, wanted: set[Path]) -> Iterator[tuple[Path, int]]:
+    """Yield the wanted paths with the offset of the value, in an object that of its key."""
+    stack: list[_Open] = []
+    for match in TOKEN.finditer(text):
+        word, top = match[0], stack[-1] if stack else None
+        if word in ("}", "]"):
+            stack.pop()
+            continue
+        if top is not None and word == ",":
+            top.index, top.key = top.index + 1, None
+            continue
+        is_key = top is not None and top.is_object and top.key is None
+        if top is not None and is_key:
+            top.key = json.loads(word) if top.path is not None else ""
+        path = () if top is None else top.find_value_path()
+        found = path if path in wanted else None
+        if found is not None and (is_key or top is None or not top.is_object):
+            yield found, match.start()
+        if word in ("{", "["):
+            stack.append(_Open(found, word == "{"))

@@ -82,7 +82,6 @@ class Subscribers:
         self._alone = [self.agents[at : at + 1] for at in self._selecting]
 
     def select(self, text: str) -> Sequence[PlannedAgent]:
-        """Return the agents that accept the text."""
         matching: Sequence[int] = self._patterns.matching(text)
         if self._inverted:
             matching = tuple(self._inverted.symmetric_difference(matching))
@@ -119,17 +118,13 @@ class SubscriberIndex(dict[tuple[str, str], Subscribers]):
         if subscribers is None:
             if swarm not in self._swarms:
                 return NO_SUBSCRIBERS
-            subscribers = self[cache_key] = self._find_subscribers(swarm, sender)
-        return subscribers
-
-    def _find_subscribers(self, swarm: str, sender: str) -> Subscribers:
-        return Subscribers(
-            [
+            agents = [
                 self._planned[agent.agent.alias]
                 for agent in self._listening
                 if agent.rec_swarm == swarm and accepts(agent.accepts, sender)
             ]
-        )
+            subscribers = self[cache_key] = Subscribers(agents)
+        return subscribers
 
 
 class Plan:
@@ -156,9 +151,21 @@ class Plan:
         self.private_names = {
             swarm.encode(): swarm for swarm in self.swarms if swarm not in self.public
         }
-        self.timers = _timers(bundle)
-        self._publishers = _publishers(bundle)
-        self._planned = _planned_agents(bundle, self.public)
+        self.timers = tuple(
+            Timer(agent.agent, agent.interval_ms)
+            for agent in bundle.agents
+            if agent.interval_ms and agent.calls
+        )
+        self._publishers = {
+            agent.agent.alias: Publisher(agent.agent, agent.send_swarm)
+            for agent in bundle.agents
+            if agent.is_publisher
+        }
+        self._planned = {
+            agent.agent.alias: planned
+            for agent in bundle.agents
+            if (planned := _planned_agent(agent, self.public)) is not None
+        }
         self._listening = [agent for agent in bundle.agents if agent.agent.alias in self._planned]
         self.subscribers = SubscriberIndex(bundle, self._listening, self._planned)
         self.listens_in_public = self.public & {agent.rec_swarm for agent in self._listening}
@@ -191,27 +198,6 @@ class Plan:
     def input_swarm(self, alias: str) -> str:
         """Return the swarm on which an agent that calls a block listens, or ""."""
         return next(agent.rec_swarm for agent in self._listening if agent.agent.alias == alias)
-
-
-def _timers(bundle: CheckedBundle) -> tuple[Timer, ...]:
-    return tuple(
-        Timer(agent.agent, agent.interval_ms)
-        for agent in bundle.agents
-        if agent.interval_ms and agent.calls
-    )
-
-
-def _publishers(bundle: CheckedBundle) -> dict[str, Publisher]:
-    return {
-        agent.agent.alias: Publisher(agent.agent, agent.send_swarm)
-        for agent in bundle.agents
-        if agent.is_publisher
-    }
-
-
-def _planned_agents(bundle: CheckedBundle, public: Collection[str]) -> dict[str, PlannedAgent]:
-    agents_by_alias = {agent.agent.alias: _planned_agent(agent, public) for agent in bundle.agents}
-    return {alias: planned for alias, planned in agents_by_alias.items() if planned is not None}
 
 
 def _planned_agent(agent: CheckedAgent, public: Collection[str]) -> PlannedAgent | None:

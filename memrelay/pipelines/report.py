@@ -30,7 +30,6 @@ class Fault:
     severity: Severity = "error"
 
     def as_json(self) -> dict[str, str]:
-        """Return the fault for programs."""
         return {
             "pointer": self.pointer,
             "rule": self.rule,
@@ -58,7 +57,6 @@ class Report:
 
     @property
     def errors(self) -> tuple[Fault, ...]:
-        """Return the errors by place."""
         return tuple(sorted(self._found["error"], key=_order))
 
     @property
@@ -75,7 +73,6 @@ class Report:
             self._add(Fault(at, rule, suggestion))
 
     def warn(self, path: JsonPath, rule: str, suggestion: str = "") -> None:
-        """Add a warning."""
         self._add(Fault(pointer(path), rule, suggestion, "warning"))
 
     def unknown(self, path: JsonPath, rule: str, word: str, known: Iterable[str]) -> None:
@@ -110,9 +107,13 @@ def did_you_mean(word: str, known: Iterable[str], ratio: float = LIKELY) -> str:
     return f"did you mean {quoted(found)}?" if found else ""
 
 
+def split_pointer(pointer: str) -> tuple[str, ...]:
+    """Return the keys and indexes in a JSON pointer."""
+    return tuple(part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")[1:])
+
+
 def _path(at: str) -> str:
-    parts = [part.replace("~1", "/").replace("~0", "~") for part in at.split("/")[1:]]
-    return "".join(_step(part) for part in parts).removeprefix(".")
+    return "".join(_step(part) for part in split_pointer(at)).removeprefix(".")
 
 
 def _step(part: str) -> str:

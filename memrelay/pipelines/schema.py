@@ -10,7 +10,7 @@ from pydantic.json_schema import models_json_schema
 from memrelay.blocks.contract import Block
 from memrelay.blocks.registry import built_in_blocks
 from memrelay.pipelines import bundle as forms
-from memrelay.pipelines.ai_agents import ai_block
+from memrelay.pipelines.agents import ai_block
 from memrelay.pipelines.bundle import AI_CLASS, AgentSpec, Bundle, Part, StoreSpec, SwarmSpec
 
 Schema = dict[str, Any]
@@ -27,7 +27,8 @@ def json_schema() -> Schema:
         schema["$defs"][part.__name__] |= _key_names(part)
     for block in blocks.values():
         if "memory_id" in block.args.model_fields:
-            schema["$defs"][_name(args[block.name])]["properties"]["memory_id"] |= forms.MEMORY_ID
+            name = str(args[block.name]["$ref"]).removeprefix("#/$defs/")
+            schema["$defs"][name]["properties"]["memory_id"] |= forms.MEMORY_ID
     schema["$defs"]["AgentSpec"] |= forms.CALLS | {
         "allOf": [
             *(_args_rule(block, args[block.name]) for block in blocks.values()),
@@ -51,10 +52,6 @@ def _key_names(part: type[Part]) -> Schema:
     return {
         "propertyNames": {"anyOf": [{"enum": sorted(part.keys())}, {"not": {"pattern": reserved}}]}
     }
-
-
-def _name(ref: Schema) -> str:
-    return str(ref["$ref"]).removeprefix("#/$defs/")
 
 
 def _args_rule(block: Block, args: Schema) -> Schema:

@@ -69,7 +69,6 @@ class Metrics:
         self._past: deque[tuple[float, Counter[str]]] = deque()
 
     def count_in(self, uid: str, count: int) -> None:
-        """Count inputs that were taken."""
         self._in[uid] += count
 
     def count(
@@ -96,11 +95,9 @@ class Metrics:
                 self.commit_latency.observe((now_ms - arrived_ms) / 1000)
 
     def count_dead(self, uids: Iterable[str]) -> None:
-        """Count dead letters, one for each uid."""
         self._dead.update(uids)
 
     def count_retried(self, uids: Iterable[str]) -> None:
-        """Count inputs to retry, one for each uid."""
         self._retried.update(uids)
 
     def pause(self, uids: Iterable[str], reason: str) -> bool:

@@ -108,12 +108,20 @@ class Worker:
             catalog = await stack.enter_async_context(options.make_catalog())
             embedding = EmbeddingThread(options.embedding)
             stack.callback(embedding.close)
-            deferred_calls = self._make_deferred_call_runner()
+            deferred_calls = DeferredCallRunner(
+                options.limits.deferred_calls,
+                options.limits.deferred_call_s,
+                options.address,
+                options.secrets,
+                may_call_private=options.may_call_private,
+            )
             stack.callback(deferred_calls.close)
             questions = QuestionEmbedder(embedding.embedder)
             stack.callback(questions.close)
             threads = self._start_threads(questions, stack)
-            watchdog = await stack.enter_async_context(self._make_watchdog(threads))
+            is_first = options.address.cell == all_cells()[0]
+            watchdog = Watchdog(options.memory_root, threads, measures_loop=is_first)
+            await stack.enter_async_context(watchdog)
             shared = WorkerContext(
                 catalog,
                 PlanCache(catalog),
@@ -130,21 +138,6 @@ class Worker:
                 options.secrets,
             )
             await self._serve(threads, shared, SessionMemory(host_locks))
-
-    def _make_watchdog(self, threads: Sequence[DatabaseThread]) -> Watchdog:
-        options = self._options
-        is_first = options.address.cell == all_cells()[0]
-        return Watchdog(options.memory_root, threads, measures_loop=is_first)
-
-    def _make_deferred_call_runner(self) -> DeferredCallRunner:
-        options, limits = self._options, self._options.limits
-        return DeferredCallRunner(
-            limits.deferred_calls,
-            limits.deferred_call_s,
-            options.address,
-            options.secrets,
-            may_call_private=options.may_call_private,
-        )
 
     def _start_threads(
         self, questions: QuestionEmbedder, stack: AsyncExitStack
@@ -225,7 +218,8 @@ class Worker:
                     log.error("key_has_wrong_type", reason=str(wrong), remedy=wrong.remedy)
 
     async def _run_session(self, session: Session, shared: WorkerContext) -> None:
-        steps = start_steps(await session.sort_by_traffic(await self._read_uids(shared)))
+        uids = [uid for uid in await self._read_catalog(shared.plans.uids) or () if self._owns(uid)]
+        steps = start_steps(await session.sort_by_traffic(uids))
         plans = await self._read_plans(shared, steps[0])
         limiting = asyncio.create_task(self._abort_late(session))
         try:
@@ -252,16 +246,15 @@ class Worker:
             self._changed.clear()
         await session.stop(self._options.limits.grace_s)
 
-    async def _read_uids(self, shared: WorkerContext) -> list[str]:
-        uids = await self._read_catalog(shared.plans.uids) or []
-        return [uid for uid in uids if find_cell(uid) == self._options.address.cell]
+    def _owns(self, uid: str) -> bool:
+        return find_cell(uid) == self._options.address.cell
 
     async def _read_plans(
         self, shared: WorkerContext, uids: Collection[str] | None = None
     ) -> list[Plan]:
         """Return the plans of the cell's pipelines in service, or of those of them in `uids`."""
         plans = await self._read_catalog(partial(shared.plans.active, uids)) or []
-        return [plan for plan in plans if find_cell(plan.uid) == self._options.address.cell]
+        return [plan for plan in plans if self._owns(plan.uid)]
 
     async def _read_catalog(self, read: Callable[[], Awaitable[Result]]) -> Result | None:
         """Return what `read` returns, as soon as the catalog can be read; None after `stop`."""

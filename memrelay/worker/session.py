@@ -39,7 +39,7 @@ from memrelay.worker.ownership.group_lease import GroupLease, begin_each, open_e
 from memrelay.worker.ownership.host_locks import HostLocks
 from memrelay.worker.ownership.hung_workers import HungWorkers
 from memrelay.worker.run.group import Group, create_group, make_group_key
-from memrelay.worker.run.recovery_turns import RecoveryTurns
+from memrelay.worker.run.recovery import RecoveryTurns
 from memrelay.worker.shared import WorkerContext
 from memrelay.worker.waiting import wait
 
@@ -315,7 +315,6 @@ class Session:
                     await connection.call("PING")
 
     def _has_deferred_call(self, uid: str, alias: str) -> bool:
-        """Return whether an agent waits for a deferred call."""
         return any(
             group.has_deferred_call(uid, alias) for group in self._groups if uid in group.slots
         )
@@ -339,13 +338,10 @@ class Session:
 
     async def _begin(self, leases: Sequence[GroupLease]) -> None:
         """Subscribe to the channels of all pipelines, and start the groups of these leases."""
-        begun = [
-            (
-                create_group(lease.plans, self._idlest_thread(number), self._outbox, self._shared),
-                lease,
-            )
-            for number, lease in enumerate(leases)
-        ]
+        begun = []
+        for number, lease in enumerate(leases, len(self._groups)):
+            thread = self._threads[number % len(self._threads)]
+            begun.append((create_group(lease.plans, thread, self._outbox, self._shared), lease))
         groups = [*self._groups, *[group for group, _ in begun]]
         served = [plan for group in groups for plan in group.plans]
         handlers = {uid: handle for group in groups for uid, handle in group.query_handlers.items()}
@@ -386,9 +382,6 @@ class Session:
 
     async def _read(self, groups: Iterable[Group]) -> None:
         await self._reader.serve(slot for group in groups for slot in group.slots.values())
-
-    def _idlest_thread(self, number: int) -> DatabaseThread:
-        return self._threads[(len(self._groups) + number) % len(self._threads)]
 
     async def _end(self, ending: Sequence[Group], released: Collection[str]) -> None:
         """End groups. The deferred calls of pipelines that this worker goes on to serve run on."""

@@ -11,7 +11,7 @@ from memrelay.bus.client.url import Address
 from memrelay.bus.embedded.launcher import EmbeddedServer
 from memrelay.bus.errors import BusRefused
 from memrelay.bus.keys import input_key, timers_key
-from memrelay.bus.streams.timer import tick
+from memrelay.bus.streams.input_stream import tick
 from tests.support.client import Client
 
 HOUR_MS = 3_600_000

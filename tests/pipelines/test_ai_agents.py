@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from memrelay.blocks.registry import built_in_blocks
-from memrelay.pipelines.ai_agents import make_bundle_key
+from memrelay.pipelines.agents import make_bundle_key
 from memrelay.pipelines.bundle import AgentSpec
 from memrelay.pipelines.check import check
 from memrelay.pipelines.secret_references import NO_SECRETS, SecretResolver

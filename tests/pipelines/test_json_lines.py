@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from memrelay.pipelines.json_lines import find_lines
+from memrelay.pipelines.json_text import find_lines
 
 TEXT = """{
   "pipeline_name": "tea, {milk} [sugar]",

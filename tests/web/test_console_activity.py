@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.client.url import Address
-from memrelay.bus.streams.recent import HEAD_BYTES, RecentEntry, read_recent
+from memrelay.bus.streams.log import HEAD_BYTES, RecentEntry, read_recent
 from memrelay.memory.control.catalog import Catalog
 from memrelay.memory.control.dead_letters import DeadLetter
 from memrelay.web.console.activity import (

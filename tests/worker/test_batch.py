@@ -18,9 +18,8 @@ from memrelay.pipelines.check import check
 from memrelay.pipelines.plan import Plan
 from memrelay.worker.deliver.settled import SettledInputs
 from memrelay.worker.limits import WorkerLimits
-from memrelay.worker.run.attempt_journal import AttemptJournal
 from memrelay.worker.run.batch import Batch
-from memrelay.worker.run.crash_isolation import CrashIsolation
+from memrelay.worker.run.crash_isolation import AttemptJournal, CrashIsolation
 from memrelay.worker.run.inputs import Entry, Published
 from memrelay.worker.run.outcome import Outcome, PublicMessageLimit
 from memrelay.worker.run.retries import Retries

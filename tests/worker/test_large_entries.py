@@ -7,7 +7,7 @@ import pytest
 
 from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.client.url import Address
-from memrelay.bus.streams.read_size import read_count
+from memrelay.bus.streams.input_stream import read_count
 from tests.support.bundles import make_bundle, make_uid
 from tests.support.client import input_of
 from tests.support.system import TestSystem

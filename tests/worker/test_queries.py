@@ -27,7 +27,7 @@ def make_query(uid: str) -> Query:
     operation, question = all_operations()["records.list"], Question("records.list", "", Raw(b"{}"))
     checked = check(make_bundle(uid)).bundle
     assert checked is not None
-    return Query(uid, operation, question, "", "none", 0.0, Plan(checked))
+    return Query(operation, question, "", "none", 0.0, Plan(checked))
 
 
 def test_pipelines_take_turns() -> None:
@@ -38,8 +38,8 @@ def test_pipelines_take_turns() -> None:
     taken = [queue.take() for _ in range(3)]
     queue.put_back(taken[1:])
 
-    assert [query.uid for query in taken] == ["busy", "calm", "busy"]
-    order = [queue.take().uid for _ in range(len(queue))]
+    assert [query.plan.uid for query in taken] == ["busy", "calm", "busy"]
+    order = [queue.take().plan.uid for _ in range(len(queue))]
     assert (order, len(queue)) == (["calm", "busy", "calm", "busy"], 0)
 
 

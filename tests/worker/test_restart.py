@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from memrelay.worker.run.recovery_turns import TOGETHER, RecoveryTurns
+from memrelay.worker.run.recovery import TOGETHER, RecoveryTurns
 from tests.support.bundles import make_bundle, make_uid
 from tests.support.system import TestSystem
 from tests.support.waiting import wait_for

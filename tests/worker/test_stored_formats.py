@@ -4,8 +4,8 @@ import msgspec
 import pytest
 
 from memrelay.bus.codec import encode
+from memrelay.bus.keys import PublicSwarm
 from memrelay.bus.message import new_message
-from memrelay.bus.public_swarms import PublicSwarm
 from memrelay.memory.engine.inbox import Pending
 from memrelay.pipelines.check import check
 from memrelay.pipelines.plan import Plan

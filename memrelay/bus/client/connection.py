@@ -75,7 +75,6 @@ class SilenceTimeout:
             self._timer = self._loop.call_later(self._check_s, self._check)
 
     def stop(self) -> None:
-        """Stop watching."""
         if self._timer is not None:
             self._timer.cancel()
 

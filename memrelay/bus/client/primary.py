@@ -68,8 +68,6 @@ class PrimaryFinder(ABC):
 
 
 class SentinelFinder(PrimaryFinder):
-    """Asks Sentinels."""
-
     @property
     def _failure(self) -> str:
         return f"no Sentinel knows a primary of {self._address.service!r}"
@@ -94,8 +92,6 @@ class SentinelFinder(PrimaryFinder):
 
 
 class ClusterFinder(PrimaryFinder):
-    """Asks nodes of a cluster."""
-
     @property
     def _failure(self) -> str:
         return "no node of the cluster knows the primary of the keys"

@@ -107,8 +107,8 @@ class ReconnectingConnection:
             of_cells.setdefault(cell, []).append(number)
         replies: list[Any] = [None] * len(commands)
         for cell, numbers in of_cells.items():
-            found = await self._call_cell(cell, [commands[number] for number in numbers])
-            for number, reply in zip(numbers, found, strict=True):
+            answers = await self._call_cell(cell, [commands[number] for number in numbers])
+            for number, reply in zip(numbers, answers, strict=True):
                 replies[number] = reply
         refusals = [reply for reply in replies if isinstance(reply, RedisError)]
         if not refusals:

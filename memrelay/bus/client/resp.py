@@ -7,14 +7,13 @@ from zlib import crc32
 import hiredis
 
 from memrelay.bus.codec import COPY_HEAD, COPY_JOINT, DIGEST_SIZE, PLACES, format_place
-from memrelay.bus.public_swarms import SwarmName, make_swarm_key
+from memrelay.bus.keys import SwarmName, make_swarm_key
 
 Word = bytes | str | int
 SwarmMessage = tuple[SwarmName, bytes]  # a swarm and the envelope published on it
 
 
 def pack(*words: Word) -> bytes:
-    """Return one packed command."""
     # hiredis declares a tuple of one word.
     return hiredis.pack_command(words)  # type: ignore[arg-type, no-any-return]
 

@@ -215,12 +215,10 @@ def _parse_cluster(rest: str, *, tls: bool) -> Address:
 
 def _parse_hosts(hosts: str, port: int) -> tuple[tuple[str, int], ...]:
     """Return host and port of each in a list. Raises BadAddress."""
-    found = [(parse(f"redis://{host}"), _has_port(host)) for host in hosts.split(",")]
-    return tuple((one.host, one.port if has_port else port) for one, has_port in found)
-
-
-def _has_port(host: str) -> bool:
-    return ":" in host.rpartition("]")[2]
+    parsed = [
+        (parse(f"redis://{host}"), ":" in host.rpartition("]")[2]) for host in hosts.split(",")
+    ]
+    return tuple((one.host, one.port if has_port else port) for one, has_port in parsed)
 
 
 def _join(host: str, port: int) -> str:

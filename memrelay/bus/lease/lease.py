@@ -106,12 +106,12 @@ if redis.call('HGET', KEYS[1], 'worker') == ARGV[1] then
   redis.call('HSET', KEYS[1], ARGV[2], ARGV[3])
 end
 """
-# Field of the owner hash: the idle checkpoint (memrelay/worker/ownership/idle_checkpoint.py).
+# Field of the owner hash: the idle checkpoint (memrelay/worker/ownership/group_lease.py).
 REST = "rest"
 
 
 class Grant(NamedTuple):
-    """The result of `Lease.acquire`: the epoch of ownership, or 0 and the worker that owns it."""
+    """The result for a group: the epoch of ownership, or 0 and the worker that owns it."""
 
     epoch: int
     holder: str = ""
@@ -160,16 +160,11 @@ class Lease:
         if not is_alive:
             raise Fenced("another worker fenced this one, because its lease expired; restarting")
 
-    async def acquire(self, uids: Iterable[str], at_least: int = 0) -> Grant:
-        """Acquire all of these pipelines or none. Raises Fenced.
-
-        The epoch is above `at_least` and above every earlier epoch of these pipelines.
-        """
-        (grant,) = await self.acquire_each([list(uids)], at_least)
-        return grant
-
     async def acquire_each(self, groups: Sequence[Sequence[str]], at_least: int = 0) -> list[Grant]:
-        """Acquire each of these groups of pipelines, as `acquire` does, in one round trip."""
+        """Acquire all pipelines of each group or none, in one round trip. Raises Fenced.
+
+        The epoch of a group is above `at_least` and above every earlier epoch of its pipelines.
+        """
         fixed = self.name, at_least, f"{self._workers}:"
         commands: list[tuple[Word, ...]] = []
         for uids in groups:
@@ -218,7 +213,8 @@ class Lease:
             return
         try:
             clients: bytes = await self._control.call("CLIENT", "LIST")
-            for client in map(_parse_fields, clients.splitlines()):
+            for line in clients.splitlines():
+                client = dict(word.split(b"=", 1) for word in line.split(b" ") if b"=" in word)
                 if client.get(b"name") in names:
                     await self._control.call("CLIENT", "KILL", "ID", client[b"id"])
         except BusRefused as error:
@@ -227,7 +223,3 @@ class Lease:
                 reason=str(error),
                 remedy="allow CLIENT LIST and CLIENT KILL to this user",
             )
-
-
-def _parse_fields(line: bytes) -> dict[bytes, bytes]:
-    return dict(word.split(b"=", 1) for word in line.split(b" ") if b"=" in word)

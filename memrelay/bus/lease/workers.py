@@ -153,7 +153,6 @@ class BusClock:
 
     @property
     def now_ms(self) -> int:
-        """Return the current Unix ms."""
         return int(self._now() + self._offset_ms)
 
     async def look(self, client: ReconnectingConnection) -> None:

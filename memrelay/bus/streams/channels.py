@@ -75,7 +75,8 @@ class Channels:
                 self._connection = connection = await connect(self._address, self._hear)
                 for channel in self._listeners:
                     await connection.call("SUBSCRIBE", channel)
-                self._tell_all()
+                for hear in [hear for hears in self._listeners.values() for hear in hears]:
+                    hear(None)
             if self._running is None:
                 self._running = asyncio.create_task(self._keep_open())
             return self._connection
@@ -83,11 +84,6 @@ class Channels:
     def _hear(self, channel: bytes, payload: bytes) -> None:
         for hear in tuple(self._listeners.get(channel.decode(), ())):
             hear(payload)
-
-    def _tell_all(self) -> None:
-        for hearers in tuple(self._listeners.values()):
-            for hear in tuple(hearers):
-                hear(None)
 
     async def _keep_open(self) -> None:
         """Connect again while there are listeners."""

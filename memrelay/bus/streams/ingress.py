@@ -148,16 +148,6 @@ class Backlog:
         self._entries = self._size = 0
         self._since = [0, 0]  # entries and bytes that were appended since the server was asked
 
-    @property
-    def reason(self) -> str:
-        """Return which limit the backlog has reached."""
-        waits = f"{self._entries} messages wait"
-        rule = f"bus.max_backlog allows {self._most_entries}"
-        if self._entries < self._most_entries:
-            waits = f"about {self._size} bytes wait"
-            rule = f"bus.max_backlog_bytes allows {self._most_bytes}"
-        return f"{waits} for the worker of pipeline {self._uid}, and {rule}; retry in a second"
-
     def add(self, send: Send, size: int) -> None:
         """Count an entry that is being sent, and ask the server if its last answer is old."""
         self._entries += 1
@@ -167,10 +157,20 @@ class Backlog:
         self.is_full = self._entries >= self._most_entries or self._size >= self._most_bytes
         self._ask(send)
 
-    async def look(self, send: Send) -> None:
-        """Wait for a current answer of the server, or until asking has failed."""
+    async def check(self, send: Send) -> None:
+        """Raise BusBusy if the backlog is full by a current answer of the server."""
         self._ask(send)
         await self._lookup.wait()
+        if not self.is_full:
+            return
+        waits = f"{self._entries} messages wait"
+        rule = f"bus.max_backlog allows {self._most_entries}"
+        if self._entries < self._most_entries:
+            waits = f"about {self._size} bytes wait"
+            rule = f"bus.max_backlog_bytes allows {self._most_bytes}"
+        raise BusBusy(
+            f"{waits} for the worker of pipeline {self._uid}, and {rule}; retry in a second"
+        )
 
     def _ask(self, send: Send) -> None:
         if self._lookup.refresh(send):
@@ -232,10 +232,11 @@ class Ingress:
         self._waiting += 1
         self._waiting_bytes += size
         try:
-            backlog = self._backlogs.get(entry.uid) or self._make_backlog(entry.uid)
+            if (backlog := self._backlogs.get(entry.uid)) is None:
+                backlog = self._backlogs[entry.uid] = Backlog(entry.uid, limits)
             memory = self._memory = self._memory or ServerMemory()
             if backlog.is_full:
-                await self._check_backlog(backlog)
+                await backlog.check(self._send)
             if memory.is_full:
                 await memory.check(self._send)
             appended = self._send(*entry.words())
@@ -265,16 +266,6 @@ class Ingress:
         Raises BusUnavailable and BusRefused.
         """
         return pause_reasons(await read_workers(self._client)).get(uid, "")
-
-    def _make_backlog(self, uid: str) -> Backlog:
-        backlog = self._backlogs[uid] = Backlog(uid, self._limits)
-        return backlog
-
-    async def _check_backlog(self, backlog: Backlog) -> None:
-        """Raise BusBusy if the backlog is full by a current answer of the server."""
-        await backlog.look(self._send)
-        if backlog.is_full:
-            raise BusBusy(backlog.reason)
 
     def _send(self, *words: Word) -> asyncio.Future[Any]:
         """Send a command in the next pipeline."""

@@ -48,13 +48,10 @@ class LogTrimmer:
         for name in logs:
             written = self._written.get(name, 0) + size
             if written * PART > self._most_bytes:
-                self._trim(name)
+                command = pack("EVAL", _TRIM, 1, name, self._most_bytes)
+                self._writer.send([command], 1).add_done_callback(self._finish)
                 written = 0
             self._written[name] = written
-
-    def _trim(self, name: str) -> None:
-        sent = self._writer.send([pack("EVAL", _TRIM, 1, name, self._most_bytes)], 1)
-        sent.add_done_callback(self._finish)
 
     def _finish(self, sent: asyncio.Future[list[Any]]) -> None:
         """Log the first refusal. After another fault the session ends."""

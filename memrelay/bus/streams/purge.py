@@ -6,8 +6,9 @@ from typing import Any
 
 from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.errors import BusRefused
+from memrelay.bus.info import parse_info
 from memrelay.bus.keys import PUBLIC, input_key, swarm_key
-from memrelay.bus.streams.read_size import read_count
+from memrelay.bus.streams.input_stream import read_count
 
 # Entries that are read together.
 PAGE = 100
@@ -114,8 +115,7 @@ async def _start_rewrite(client: ReconnectingConnection) -> str:
 
 
 async def _read_persistence(client: ReconnectingConnection) -> dict[str, str]:
-    text = (await client.call("INFO", "persistence")).decode()
-    return dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
+    return parse_info(await client.call("INFO", "persistence"))
 
 
 async def _check_dumps(client: ReconnectingConnection) -> str:

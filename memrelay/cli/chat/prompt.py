@@ -65,7 +65,6 @@ class ChatCompleter(Completer):
     def get_completions(
         self, document: Document, complete_event: CompleteEvent
     ) -> Iterable[Completion]:
-        """Yield the completions for Tab."""
         text = document.text_before_cursor
         if not text.startswith("/"):
             return

@@ -20,9 +20,9 @@ def acl(pipeline: Pipeline, *, as_json: Json = False) -> None:
     """
 
     async def command(settings: Settings) -> None:
-        found = await look_up(settings, pipeline)
-        public = [swarm for swarm in found.swarms if found.swarm_owner(swarm) == PUBLIC]
-        user, rules = f"memrelay-{found.uid}", [*client_rules(found.uid, public), PASSWORD]
+        interface = await look_up(settings, pipeline)
+        public = [swarm for swarm in interface.swarms if interface.swarm_owner(swarm) == PUBLIC]
+        user, rules = f"memrelay-{interface.uid}", [*client_rules(interface.uid, public), PASSWORD]
         if as_json:
             print_json({"user": user, "rules": rules})
             return

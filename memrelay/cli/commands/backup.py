@@ -9,7 +9,6 @@ from typing import Annotated
 import typer
 import uvloop
 
-from memrelay.cli.backups.control_plane import exported_system_file
 from memrelay.cli.backups.object_stores import (
     delete_surplus,
     draft_folder,
@@ -19,7 +18,7 @@ from memrelay.cli.backups.object_stores import (
     parse_period,
     repeat,
 )
-from memrelay.cli.backups.store_files import open_store_files
+from memrelay.cli.backups.store_files import exported_system_file, open_store_files
 from memrelay.cli.composition import fail, note, run_with_settings
 from memrelay.cli.options import Json, Pipelines
 from memrelay.cli.pipeline import pipelines_with_stores, select_stores
@@ -33,9 +32,7 @@ from memrelay.memory.transfer.backup_times import note_last_backup
 To = Annotated[
     str,
     typer.Option(
-        metavar="PLACE",
-        help="A folder to create, or s3://, gs://, az:// or file:// with a prefix.",
-        show_default=False,
+        metavar="PLACE", help="A folder to create, or s3://, gs://, az:// or file:// with a prefix."
     ),
 ]
 Every = Annotated[
@@ -113,9 +110,9 @@ def _note_time(settings: Settings, names: list[str], made: Manifest) -> Manifest
 
 
 async def _make(settings: Settings, names: list[str], folder: Path) -> Manifest:
-    found = await pipelines_with_stores(settings, names)
-    manifest = Manifest(time.time_ns() // 1_000_000, version("memrelay"), found, [], {})
-    stores = select_stores(settings, names, found)
+    pipelines = await pipelines_with_stores(settings, names)
+    manifest = Manifest(time.time_ns() // 1_000_000, version("memrelay"), pipelines, [], {})
+    stores = select_stores(settings, names, pipelines)
     async with exported_system_file(settings) as system:
         with interruptible(), open_store_files(settings) as files:
             return back_up(

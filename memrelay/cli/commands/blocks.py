@@ -1,13 +1,10 @@
 """`memrelay blocks`: the blocks that a bundle can name, with their sources."""
 
-import sys
-
 from memrelay.blocks.registry import ListedBlock, list_blocks
 from memrelay.cli.composition import run_with_settings
 from memrelay.cli.options import Json
 from memrelay.cli.settings import Settings
-from memrelay.cli.terminal.output import print_json, print_line
-from memrelay.cli.terminal.readable import table
+from memrelay.cli.terminal.readable import print_list
 
 
 def blocks(*, as_json: Json = False) -> None:
@@ -18,17 +15,13 @@ def blocks(*, as_json: Json = False) -> None:
 
     def command(_: Settings) -> None:
         listed = list_blocks()
-        if as_json or not sys.stdout.isatty():
-            for one in listed:
-                print_json(_as_json(one))
-        else:
-            rows = [(one.name, one.source, one.fault or one.summary) for one in listed]
-            for line in table([("NAME", "SOURCE", "SUMMARY"), *rows]):
-                print_line(line)
+        rows = [(one.name, one.source, one.fault or one.summary) for one in listed]
+        heading = "NAME", "SOURCE", "SUMMARY"
+        print_list(map(_to_json, listed), [heading, *rows], as_json=as_json)
 
     run_with_settings(command)
 
 
-def _as_json(one: ListedBlock) -> dict[str, str]:
-    known = {"name": one.name, "source": one.source, "summary": one.summary}
-    return known | ({"fault": one.fault} if one.fault else {})
+def _to_json(one: ListedBlock) -> dict[str, str]:
+    item = {"name": one.name, "source": one.source, "summary": one.summary}
+    return item | ({"fault": one.fault} if one.fault else {})

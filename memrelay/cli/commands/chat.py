@@ -45,13 +45,15 @@ def chat(
     async def command(settings: Settings) -> None:
         # Only errors, because the prompt shares the terminal with the log.
         configure_logging("error", settings.log.format, may_color=may_color())
-        found = await look_up(settings, pipeline)
-        found.check_swarm(swarm)
+        interface = await look_up(settings, pipeline)
+        interface.check_swarm(swarm)
         max_bytes = settings.bus.max_message_bytes
-        options = ChatOptions(found.uid, swarm, user, wait, max_bytes, as_json, found.commands)
+        options = ChatOptions(
+            interface.uid, swarm, user, wait, max_bytes, as_json, interface.commands
+        )
         async with Requester(bus_address(settings)) as requester:
             if sys.stdin.isatty() and sys.stdout.isatty():
-                await _run_prompt(settings, requester, found, options)
+                await _run_prompt(settings, requester, interface, options)
             else:
                 await _run_script(requester, options)
 

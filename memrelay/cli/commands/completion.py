@@ -23,7 +23,6 @@ Shell = Annotated[
         metavar="SHELL",
         callback=_validate_shell,
         help="bash, zsh or fish.",
-        show_default=False,
         autocompletion=lambda: list(SHELLS),
     ),
 ]

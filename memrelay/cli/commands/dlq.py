@@ -12,10 +12,10 @@ import typer
 from memrelay.bus.streams.entry import NewEntry
 from memrelay.bus.streams.ingress import Ingress
 from memrelay.cli.composition import bus_address, fail, find_pipeline, note, open_catalog, run
-from memrelay.cli.options import Json, JsonAnyway, Pipeline, complete_pipelines
+from memrelay.cli.options import Json, JsonAnyway, Pipeline, pipeline_argument
 from memrelay.cli.settings import Settings
-from memrelay.cli.terminal.output import print_json, print_line, report_progress
-from memrelay.cli.terminal.readable import counted, moment, table
+from memrelay.cli.terminal.output import print_json, report_progress
+from memrelay.cli.terminal.readable import counted, moment, print_list
 from memrelay.memory.control.catalog import Catalog
 from memrelay.memory.control.dead_letters import Listed
 from memrelay.memory.engine.timestamps import format_time
@@ -52,7 +52,6 @@ class ReasonGroup(NamedTuple):
     last_at: int
 
     def to_item(self) -> dict[str, Any]:
-        """Return the group as JSON."""
         return {
             "pipeline_uid": self.pipeline,
             "letters": self.letters,
@@ -62,6 +61,10 @@ class ReasonGroup(NamedTuple):
             "first_buried_at": format_time(self.first_at),
             "last_buried_at": format_time(self.last_at),
         }
+
+    def to_row(self) -> tuple[str, ...]:
+        times = moment(self.first_at), moment(self.last_at)
+        return self.pipeline, str(self.letters), *times, _short_reason(self.error)
 
 
 def group_by_reason(dead_letters: Iterable[Listed]) -> list[ReasonGroup]:
@@ -82,28 +85,16 @@ def group_by_reason(dead_letters: Iterable[Listed]) -> list[ReasonGroup]:
 
 
 OptionalPipeline = Annotated[
-    str | None,
-    typer.Argument(
-        metavar="PIPELINE",
-        help="Only dead letters of this pipeline. All by default.",
-        show_default=False,
-        autocompletion=complete_pipelines,
-    ),
+    str | None, pipeline_argument("Only dead letters of this pipeline. All by default.")
 ]
-Id = Annotated[
-    str, typer.Argument(metavar="ID", help="An id from `memrelay dlq ls`.", show_default=False)
-]
-Ids = Annotated[
-    list[str] | None,
-    typer.Argument(metavar="ID", help="Ids from `memrelay dlq ls`.", show_default=False),
-]
+Id = Annotated[str, typer.Argument(metavar="ID", help="An id from `memrelay dlq ls`.")]
+Ids = Annotated[list[str] | None, typer.Argument(metavar="ID", help="Ids from `memrelay dlq ls`.")]
 All = Annotated[bool, typer.Option("--all", help="All present dead letters of the pipeline.")]
 Reason = Annotated[
     str,
     typer.Option(
         metavar="TEXT",
         help="Only dead letters whose reason contains this text. Case does not matter.",
-        show_default=False,
     ),
 ]
 ByReason = Annotated[
@@ -124,18 +115,17 @@ def ls(
     async def command(settings: Settings) -> None:
         async with open_catalog(settings) as catalog:
             uid = await _find_uid(catalog, pipeline) if pipeline else ""
-            found = [one async for one in _list_dead_letters(catalog, uid, reason)]
-        groups = group_by_reason(found) if by_reason else []
-        if as_json or not sys.stdout.isatty():
-            items = [one.to_item() for one in groups] if by_reason else map(to_item, found)
-            for item in items:
-                print_json(item)
-        elif not found:
-            print_line("There are no dead letters.")
-        elif by_reason:
-            _print_groups(groups)
+            listed = [one async for one in _list_dead_letters(catalog, uid, reason)]
+        nothing = "There are no dead letters."
+        if by_reason:
+            groups = group_by_reason(listed)
+            heading = "PIPELINE", "LETTERS", "FIRST", "LAST", "REASON"
+            rows = [heading, *[group.to_row() for group in groups]]
+            print_list((one.to_item() for one in groups), rows, nothing, as_json=as_json)
         else:
-            _print_dead_letters(found)
+            heading = "PIPELINE", "ID", "ATTEMPTS", "LAST", "REASON"
+            rows = [heading, *map(_to_row, listed)]
+            print_list(map(to_item, listed), rows, nothing, as_json=as_json)
 
     run(command)
 
@@ -281,28 +271,9 @@ async def _list_dead_letters(catalog: Catalog, uid: str, reason: str) -> AsyncIt
         after = page[-1].place
 
 
-def _print_dead_letters(found: list[Listed]) -> None:
-    rows = [
-        (one.pipeline, one.id, str(one.attempts), moment(one.failed_at), _short_reason(one.error))
-        for one in found
-    ]
-    for line in table([("PIPELINE", "ID", "ATTEMPTS", "LAST", "REASON"), *rows]):
-        print_line(line)
-
-
-def _print_groups(groups: list[ReasonGroup]) -> None:
-    rows = [
-        (
-            one.pipeline,
-            str(one.letters),
-            moment(one.first_at),
-            moment(one.last_at),
-            _short_reason(one.error),
-        )
-        for one in groups
-    ]
-    for line in table([("PIPELINE", "LETTERS", "FIRST", "LAST", "REASON"), *rows]):
-        print_line(line)
+def _to_row(one: Listed) -> tuple[str, ...]:
+    last = moment(one.failed_at)
+    return one.pipeline, one.id, str(one.attempts), last, _short_reason(one.error)
 
 
 def _short_reason(error: str) -> str:

@@ -9,33 +9,17 @@ import typer
 from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.errors import BusError, BusRefused
 from memrelay.cli.composition import NoBus, bus_address
-from memrelay.cli.doctor import BusCheck, Check, DoctorContext, Finding, fault, ok
-from memrelay.cli.doctor.callers import check_block_secrets, check_issuers, check_seal_keys
-from memrelay.cli.doctor.folders import check_folders, check_handles, check_sqlite
-from memrelay.cli.doctor.replicas import check_replicas, check_watchers
-from memrelay.cli.doctor.server import (
-    check_clock,
-    check_durability,
-    check_eviction,
-    check_idle,
-    check_limits,
-    check_memory,
-    check_password,
-    check_permissions,
-    check_version,
-    check_writes,
-    remedy_for,
-)
-from memrelay.cli.doctor.service import (
-    check_catalog,
-    check_copies,
-    check_dead_letters,
-    check_erasures,
-    check_keys,
-    check_listeners,
-    check_paused,
-    check_stores,
-    check_workers,
+from memrelay.cli.doctor import (
+    BusCheck,
+    Check,
+    DoctorContext,
+    Finding,
+    callers,
+    fault,
+    folders,
+    ok,
+    server,
+    service,
 )
 from memrelay.cli.options import Json
 from memrelay.cli.settings import (
@@ -50,35 +34,35 @@ from memrelay.cli.terminal.readable import counted
 
 COLORS = {"ok": typer.colors.GREEN, "warning": typer.colors.YELLOW, "fault": typer.colors.RED}
 LOCAL_CHECKS: tuple[Check, ...] = (
-    check_folders,
-    check_sqlite,
-    check_handles,
-    check_catalog,
-    check_stores,
-    check_copies,
-    check_dead_letters,
-    check_issuers,
-    check_seal_keys,
-    check_block_secrets,
+    folders.check_folders,
+    folders.check_sqlite,
+    folders.check_handles,
+    service.check_catalog,
+    service.check_stores,
+    service.check_copies,
+    service.check_dead_letters,
+    callers.check_issuers,
+    callers.check_seal_keys,
+    callers.check_block_secrets,
 )
 BUS_CHECKS: tuple[BusCheck, ...] = (
-    check_version,
-    check_password,
-    check_permissions,
-    check_writes,
-    check_durability,
-    check_eviction,
-    check_memory,
-    check_limits,
-    check_idle,
-    check_clock,
-    check_replicas,
-    check_watchers,
-    check_keys,
-    check_workers,
-    check_paused,
-    check_erasures,
-    check_listeners,
+    server.check_version,
+    server.check_password,
+    server.check_permissions,
+    server.check_writes,
+    server.check_durability,
+    server.check_eviction,
+    server.check_memory,
+    server.check_limits,
+    server.check_idle,
+    server.check_clock,
+    server.check_replicas,
+    server.check_watchers,
+    service.check_keys,
+    service.check_workers,
+    service.check_paused,
+    service.check_erasures,
+    service.check_listeners,
 )
 BUS_TIMEOUT_S = 5.0
 
@@ -129,7 +113,7 @@ async def _check_bus(settings: Settings) -> list[Finding]:
         remedy = "start one with `memrelay up`, or set bus.url"
         findings.append(fault("bus", f"no bus runs (looked in {error.data})", remedy))
     except BusRefused as error:
-        findings.append(fault("bus", f"{address} refuses: {error}", remedy_for(error)))
+        findings.append(fault("bus", f"{address} refuses: {error}", server.remedy_for(error)))
     except (BusError, TimeoutError) as error:
         start = "start that server" if settings.bus.url else "start it with `memrelay up`"
         text = str(error) or f"{address} does not answer within {BUS_TIMEOUT_S:g} s"

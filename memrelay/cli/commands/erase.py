@@ -30,42 +30,29 @@ COUNTS = ("records", "versions", "replies", "messages", "letters")
 Guids = Annotated[
     list[str] | None,
     typer.Option(
-        "--guid",
-        metavar="GUID",
-        show_default=False,
-        help="The record with this guid. Repeat the option for several.",
+        "--guid", metavar="GUID", help="The record with this guid. Repeat the option for several."
     ),
 ]
 Filter = Annotated[
     str,
     typer.Option(
-        "--filter",
-        metavar="JSON",
-        help="Records that match this filter; {} matches all.",
-        show_default=False,
+        "--filter", metavar="JSON", help="Records that match this filter; {} matches all."
     ),
 ]
 Text = Annotated[
     str,
     typer.Option(
-        metavar="TEXT",
-        help="Records and messages that contain this text, also in earlier states.",
-        show_default=False,
+        metavar="TEXT", help="Records and messages that contain this text, also in earlier states."
     ),
 ]
 Reason = Annotated[
     str,
     typer.Option(
-        metavar="TEXT",
-        help="The reason. It is kept, so it must not contain erased text.",
-        show_default=False,
+        metavar="TEXT", help="The reason. It is kept, so it must not contain erased text."
     ),
 ]
 Store = Annotated[
-    str,
-    typer.Option(
-        metavar="MEMORY_ID", help="A store of the pipeline. All by default.", show_default=False
-    ),
+    str, typer.Option(metavar="MEMORY_ID", help="A store of the pipeline. All by default.")
 ]
 EraseTimeout = Annotated[
     float,
@@ -109,15 +96,15 @@ def erase(
 async def _erase(
     settings: Settings, pipeline: str, store: str, data: bytes, wait_s: float
 ) -> Counter[str]:
-    (found,) = await pipelines_with_stores(settings, [pipeline])
-    stores = [store] if store else existing_stores(settings, found.stores)
+    (source,) = await pipelines_with_stores(settings, [pipeline])
+    stores = [store] if store else existing_stores(settings, source.stores)
     total, deadline = Counter[str](dict.fromkeys(COUNTS, 0)), time.monotonic() + wait_s
     async with Requester(bus_address(settings)) as requester:
         for name in stores:
-            call = NewCall(found.uid, NAME, data, True, name, ACTOR)
+            call = NewCall(source.uid, NAME, data, True, name, ACTOR)
             await send_call(requester, call, max(deadline - time.monotonic(), ANSWER_TIMEOUT_S))
         for name in stores:
-            call = NewCall(found.uid, ERASURES, b'{"limit": 1}', False, name, ACTOR)
+            call = NewCall(source.uid, ERASURES, b'{"limit": 1}', False, name, ACTOR)
             erasure = await _wait_for_end(requester, call, deadline)
             total.update({count: erasure[count] for count in COUNTS})
             if erasure["left_over"]:

@@ -27,7 +27,6 @@ from memrelay.memory.engine.memory_id import built_in_store
 from memrelay.memory.engine.models import list_formats, load, models
 from memrelay.memory.records.export_fields import LineWriter
 from memrelay.memory.records.ids import UID, replace_uid
-from memrelay.memory.transfer.backup import BackedUpPipeline
 from memrelay.memory.transfer.export import FORMAT, End, Header, Line, export_lines, write_export
 from memrelay.pipelines.json_text import MAX_BYTES
 
@@ -42,9 +41,7 @@ Records = Annotated[
 Store = Annotated[
     str,
     typer.Option(
-        metavar="MEMORY_ID",
-        help="With --records: a store of the pipeline. All by default.",
-        show_default=False,
+        metavar="MEMORY_ID", help="With --records: a store of the pipeline. All by default."
     ),
 ]
 
@@ -61,7 +58,6 @@ As = Annotated[
         metavar="SYSTEM",
         help="Export for another system: `mcp` writes the knowledge graph as memory.jsonl, `mem0` "
         "the entries of named memories as the JSON of get_all.",
-        show_default=False,
     ),
 ]
 
@@ -133,15 +129,16 @@ async def export_records(
     settings: Settings, pipeline: str, store: str, output: Path | None, *, with_internal: bool
 ) -> None:
     """Write the records of a pipeline to stdout or a file. End the command for an unknown store."""
-    (found,) = await pipelines_with_stores(settings, [pipeline])
-    if store and store not in found.stores:
-        fail(f"pipeline {found.name} has no store {store!r}; it has {', '.join(found.stores)}")
-    names = [store] if store else found.stores
+    (source,) = await pipelines_with_stores(settings, [pipeline])
+    if store and store not in source.stores:
+        fail(f"pipeline {source.name} has no store {store!r}; it has {', '.join(source.stores)}")
+    names = [store] if store else source.stores
     existing = existing_stores(settings, names)
-    header = _header(found)
+    now_ms = time.time_ns() // 1_000_000
+    header = Header(FORMAT, now_ms, version("memrelay"), source.uid, source.name)
     omitted = list[int]()
     counted_by = None if with_internal else omitted.append
-    lines = _exported_stores(settings, found.uid, existing, counted_by)
+    lines = _exported_stores(settings, source.uid, existing, counted_by)
     with closing(lines) as stores:
         if output is None:
             _print(lambda file: write_export(file, header, stores))
@@ -150,7 +147,8 @@ async def export_records(
                 output, lambda file: write_export(file, header, stores), private=True
             )
     if output is not None and output.is_file():
-        _print_summary(output, end)
+        counts = [counted(end.records, "record"), counted(end.versions, "earlier state")]
+        print_line(f"{output}: {', '.join([*counts, *_row_counts(end)])}")
     if total := sum(omitted):
         note(f"{counted(total, 'internal item')} omitted; add --internal to export them too")
 
@@ -160,10 +158,10 @@ async def export_foreign(
 ) -> None:
     """Write memories of a pipeline to stdout or a file, in a format of `list_formats`."""
     store, write = format_[0], load(format_[1])
-    (found,) = await pipelines_with_stores(settings, [pipeline])
-    name = built_in_store(found.uid, store)
+    (source,) = await pipelines_with_stores(settings, [pipeline])
+    name = built_in_store(source.uid, store)
     existing = existing_stores(settings, [name])
-    with closing(_exported_stores(settings, found.uid, existing, lambda _: None)) as stores:
+    with closing(_exported_stores(settings, source.uid, existing, lambda _: None)) as stores:
         lines = (line for _, of_store in stores for line in of_store)
         if output is None:
             _print(lambda file: write(file, lines))
@@ -189,22 +187,8 @@ class _TerminalFile:
         self._terminal = terminal
 
     def write(self, line: bytes, /) -> int:
-        """Write one line."""
         text = line.decode(errors="backslashreplace").removesuffix("\n")
         return self._terminal.write(f"{escaped(text)}\n".encode())
-
-
-def _header(found: BackedUpPipeline) -> Header:
-    return Header(FORMAT, time.time_ns() // 1_000_000, version("memrelay"), found.uid, found.name)
-
-
-def _print_summary(output: Path, end: End) -> None:
-    counts = [
-        counted(end.records, "record"),
-        counted(end.versions, "earlier state"),
-        *_row_counts(end),
-    ]
-    print_line(f"{output}: {', '.join(counts)}")
 
 
 def _row_counts(end: End) -> Iterator[str]:
@@ -231,9 +215,9 @@ def _exported_stores(
     now_ms = time.time_ns() // 1_000_000
     for memory_id in names:
         with copied_store(settings, memory_id) as copy:
-            is_complete = on_omitted is None
+            with_internal = on_omitted is None
             lines = export_lines(
-                copy, memory_id, now_ms, with_internal=is_complete, on_omitted=on_omitted
+                copy, memory_id, now_ms, with_internal=with_internal, on_omitted=on_omitted
             )
             yield replace_uid(memory_id, uid, UID), lines
 

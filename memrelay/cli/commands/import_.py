@@ -9,16 +9,8 @@ import orjson
 import typer
 
 from memrelay.bus.request import NewCall, Requester
-from memrelay.cli.composition import (
-    bus_address,
-    fail,
-    find_pipeline,
-    make_seal_keys,
-    open_catalog,
-    run,
-)
-from memrelay.cli.foreign_import import ForeignImport, import_foreign
-from memrelay.cli.import_calls import SHARE, split_calls
+from memrelay.cli.composition import bus_address, fail, find_uid, make_seal_keys, run
+from memrelay.cli.foreign_import import SHARE, ForeignImport, import_foreign, split_calls
 from memrelay.cli.operation_command import ACTOR, AnswerTimeout
 from memrelay.cli.options import Json, Pipeline
 from memrelay.cli.settings import Settings
@@ -36,7 +28,6 @@ ImportedFile = Annotated[
     typer.Argument(
         metavar="FILE",
         help="A file from `memrelay export --records`, or with --from a file of another system.",
-        show_default=False,
     ),
 ]
 Store = Annotated[
@@ -45,7 +36,6 @@ Store = Annotated[
         metavar="MEMORY_ID",
         help="Import into this store. By default into the stores of the same names; with --from, "
         "turns and records go to the first store of the bundle.",
-        show_default=False,
     ),
 ]
 Replace = Annotated[bool, typer.Option("--replace", help="Replace existing records that differ.")]
@@ -55,7 +45,6 @@ From = Annotated[
         "--from",
         metavar="SYSTEM",
         help="The system that made the file, or `auto` to detect it (docs/importing.md).",
-        show_default=False,
     ),
 ]
 As = Annotated[
@@ -65,7 +54,6 @@ As = Annotated[
         metavar="KIND",
         help="With --from: import the items as facts, records or turns. By default as the source "
         "has them.",
-        show_default=False,
     ),
 ]
 DryRun = Annotated[
@@ -75,15 +63,10 @@ DryRun = Annotated[
 Since = Annotated[
     str,
     typer.Option(
-        metavar="DATE",
-        help="With --from: import only items created at or after this time.",
-        show_default=False,
+        metavar="DATE", help="With --from: import only items created at or after this time."
     ),
 ]
-Owner = Annotated[
-    str,
-    typer.Option(metavar="NAME", help="With --from: the owner of all items.", show_default=False),
-]
+Owner = Annotated[str, typer.Option(metavar="NAME", help="With --from: the owner of all items.")]
 Dedupe = Annotated[
     bool,
     typer.Option(
@@ -99,9 +82,7 @@ AllBranches = Annotated[
 Url = Annotated[
     str,
     typer.Option(
-        metavar="URL",
-        help="With --from redis-ams: read from this server instead of a file.",
-        show_default=False,
+        metavar="URL", help="With --from redis-ams: read from this server instead of a file."
     ),
 ]
 
@@ -142,7 +123,7 @@ def import_(
     if file is not None and not from_:
         _import_export(pipeline, file, store, wait, replace=replace, as_json=as_json)
         return
-    wanted = ForeignImport(
+    request = ForeignImport(
         pipeline,
         source=from_,
         given=SourceInput(file, _target(as_), all_branches),
@@ -154,36 +135,36 @@ def import_(
         wait_s=wait,
         url=url,
     )
-    _import_foreign(wanted, as_json=as_json)
+    _import_foreign(request, as_json=as_json)
 
 
 def _check_options(
     file: Path | None, url: str, system: str, only_foreign: dict[str, str | bool]
 ) -> None:
-    if given := [name for name, value in only_foreign.items() if value and not system]:
-        fail(f"{given[0]} requires --from")
+    if unused := [name for name, value in only_foreign.items() if value and not system]:
+        fail(f"{unused[0]} requires --from")
     if (file is None) == (not url):
         fail("name the file to import, or with --from redis-ams use --url")
     if only_foreign["--dry-run"] and only_foreign["--dedupe"]:
         fail("--dry-run cannot know what --dedupe merges; leave out one of them")
 
 
-def _target(given: str) -> str:
-    if given and given not in TARGETS:
-        fail(f"unknown kind {given!r} in --as; use one of {', '.join(TARGETS)}")
-    return given
+def _target(kind: str) -> str:
+    if kind and kind not in TARGETS:
+        fail(f"unknown kind {kind!r} in --as; use one of {', '.join(TARGETS)}")
+    return kind
 
 
-def _time(given: str) -> int | None:
+def _time(since: str) -> int | None:
     try:
-        return read_time(given)
+        return read_time(since)
     except LeftOut as error:
         fail(f"--since: {error}; write it like 2026-11-22 or 2026-11-22T05:00:00Z")
 
 
-def _import_foreign(wanted: ForeignImport, *, as_json: bool) -> None:
+def _import_foreign(request: ForeignImport, *, as_json: bool) -> None:
     with ImportReport() as report:
-        run(lambda settings: import_foreign(settings, wanted, report))
+        run(lambda settings: import_foreign(settings, request, report))
         if as_json:
             print_json(report.as_json())
             return
@@ -192,7 +173,7 @@ def _import_foreign(wanted: ForeignImport, *, as_json: bool) -> None:
             print_line(f"  {line}")
         for note in report.notes:
             print_line(note)
-        if wanted.dry_run:
+        if request.dry_run:
             print_line("nothing was stored; samples:")
         for sample in report.samples:
             print_line(f"  {sample}")
@@ -214,15 +195,14 @@ def _import_export(
 ) -> None:
     async def command(settings: Settings) -> Counter[str]:
         verify_export(file)
-        async with open_catalog(settings) as catalog:
-            uid = (await find_pipeline(catalog, pipeline)).uid
+        uid = await find_uid(settings, pipeline)
         total, keys = Counter[str](added=0, same=0, replaced=0), make_seal_keys(settings)
         # Sealed here, since a line may be sent in pieces.
         seal_line = await keys.load_line_sealer(uid)
         sealed = ((name, seal_line(line)) for name, line in read_export(file))
         async with Requester(bus_address(settings)) as requester:
-            for name, given in split_calls(sealed, settings.bus.max_message_bytes // SHARE):
-                data = orjson.dumps(given | {"replace": replace})
+            for name, lines in split_calls(sealed, settings.bus.max_message_bytes // SHARE):
+                data = orjson.dumps(lines | {"replace": replace})
                 data = await keys.seal_input(uid, IMPORT, data)
                 target = store or name.replace(UID, uid)
                 answer = await requester.call(NewCall(uid, IMPORT, data, True, target, ACTOR), wait)

@@ -1,6 +1,5 @@
 """`memrelay keys`: create, list and revoke API keys for HTTP."""
 
-import sys
 import time
 from typing import Annotated
 
@@ -10,7 +9,7 @@ from memrelay.cli.composition import fail, make_catalog, note, open_catalog, run
 from memrelay.cli.options import Json, JsonAnyway
 from memrelay.cli.settings import Settings
 from memrelay.cli.terminal.output import print_json, print_line
-from memrelay.cli.terminal.readable import moment, table
+from memrelay.cli.terminal.readable import moment, print_list
 from memrelay.memory.control.catalog import catalog_exists
 from memrelay.memory.control.key_requests import (
     NEVER,
@@ -23,16 +22,13 @@ from memrelay.memory.control.key_requests import (
 )
 from memrelay.memory.control.keys import SCOPES, Key, KeysExist
 
-Name = Annotated[
-    str, typer.Argument(metavar="NAME", help="The owner or purpose.", show_default=False)
-]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The owner or purpose.")]
 Scopes = Annotated[
     list[str],
     typer.Option(
         "--scope",
         metavar="SCOPES",
         help=f"Allowed actions, separated by commas: {', '.join(SCOPES)}.",
-        show_default=False,
     ),
 ]
 Pipelines = Annotated[
@@ -40,7 +36,6 @@ Pipelines = Annotated[
     typer.Option(
         "--pipeline",
         metavar="PIPELINES",
-        show_default=False,
         help="Uids or names of pipelines, separated by commas; '*' for all.",
     ),
 ]
@@ -57,10 +52,7 @@ IfNone = Annotated[
         "--if-none", help="Create the key only if none was ever created; else print nothing."
     ),
 ]
-Ident = Annotated[
-    str,
-    typer.Argument(metavar="ID", help="The id from `memrelay keys ls`.", show_default=False),
-]
+Ident = Annotated[str, typer.Argument(metavar="ID", help="The id from `memrelay keys ls`.")]
 
 
 def create(
@@ -79,10 +71,8 @@ def create(
     async def command(settings: Settings) -> None:
         # Opening the catalog creates it.
         raise_faults(find_faults(request))
-        now_ms, is_new_root = (
-            _now_ms(),
-            not catalog_exists(settings.memory.root, settings.storage.url),
-        )
+        now_ms = _now_ms()
+        is_new_root = not catalog_exists(settings.memory.root, settings.storage.url)
         async with make_catalog(settings) as catalog:
             try:
                 created = await create_key(catalog, request, now_ms, only_first=if_none)
@@ -110,16 +100,11 @@ def ls(*, as_json: Json = False) -> None:
     async def command(settings: Settings) -> None:
         now_ms = _now_ms()
         async with open_catalog(settings) as catalog:
-            found = await catalog.keys.every()
-        if as_json or not sys.stdout.isatty():
-            for key in found:
-                print_json(to_json(key, now_ms))
-        elif found:
-            _print_table(found, now_ms)
-        else:
-            print_line(
-                "No key exists: HTTP serves every program on this machine, and no other machine."
-            )
+            listed = await catalog.keys.every()
+        heading = "ID", "NAME", "SCOPES", "PIPELINES", "CREATED", "CONDITION"
+        nothing = "No key exists: HTTP serves every program on this machine, and no other machine."
+        rows = [heading, *[_make_row(key, now_ms) for key in listed]]
+        print_list((to_json(key, now_ms) for key in listed), rows, nothing, as_json=as_json)
 
     run(command)
 
@@ -149,27 +134,17 @@ def _now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def _split(given: list[str]) -> list[str]:
-    return [one.strip() for text in given for one in text.split(",") if one.strip()]
+def _split(texts: list[str]) -> list[str]:
+    return [one.strip() for text in texts for one in text.split(",") if one.strip()]
 
 
-def _print_table(found: list[Key], now_ms: int) -> None:
-    rows = [
-        (
-            key.id,
-            key.name,
-            ",".join(sorted(key.scopes)),
-            ",".join(sorted(key.pipelines)),
-            moment(key.created_at),
-            _condition(key, now_ms),
-        )
-        for key in found
-    ]
-    for line in table([("ID", "NAME", "SCOPES", "PIPELINES", "CREATED", "CONDITION"), *rows]):
-        print_line(line)
-
-
-def _condition(key: Key, now_ms: int) -> str:
-    return key.fault(now_ms) or (
-        "valid" if key.expires_at is None else f"valid until {moment(key.expires_at)}"
+def _make_row(key: Key, now_ms: int) -> tuple[str, ...]:
+    valid = "valid" if key.expires_at is None else f"valid until {moment(key.expires_at)}"
+    return (
+        key.id,
+        key.name,
+        ",".join(sorted(key.scopes)),
+        ",".join(sorted(key.pipelines)),
+        moment(key.created_at),
+        key.fault(now_ms) or valid,
     )

@@ -27,7 +27,7 @@ from memrelay.cli.composition import (
     seal_references,
 )
 from memrelay.cli.imports import load
-from memrelay.cli.options import complete_pipelines
+from memrelay.cli.options import PipelineOrNone
 from memrelay.cli.settings import CONFIG_VARIABLE, Settings, default_config_file
 from memrelay.cli.terminal.output import print_json
 from memrelay.memory.control.catalog import Catalog
@@ -43,15 +43,6 @@ from memrelay.web.mcp.transports.local_targets import BusConnection, BusTarget, 
 READ_KEY_S = 1.0
 REFERENCES = ("env:", "file:")
 STDIO = "memrelay.web.mcp.transports.stdio"
-PipelineOrNone = Annotated[
-    str | None,
-    typer.Argument(
-        metavar="PIPELINE",
-        help="The uid of the pipeline, or its name if the name is unique.",
-        show_default=False,
-        autocompletion=complete_pipelines,
-    ),
-]
 Toolset = Annotated[
     str, typer.Option(metavar="|".join(NAMES), help="The tools that the client gets.")
 ]
@@ -60,7 +51,6 @@ KeyText = Annotated[
     typer.Option(
         "--key",
         metavar="KEY",
-        show_default=False,
         help="Offer only what this API key permits. env:NAME and file:PATH read it from there.",
     ),
 ]
@@ -69,7 +59,6 @@ File = Annotated[
     typer.Option(
         metavar="FILE",
         help="Serve a store file, without a bus. It is created if it does not exist.",
-        show_default=False,
     ),
 ]
 Client = Annotated[
@@ -78,7 +67,6 @@ Client = Annotated[
         "--print",
         metavar="|".join(CLIENTS),
         help="Print the configuration of this client instead of serving.",
-        show_default=False,
     ),
 ]
 
@@ -122,15 +110,11 @@ def _check_options(
 
 
 async def _serve_pipeline(settings: Settings, pipeline: str, toolset: str, key: str) -> None:
-    async with open_catalog(settings) as catalog:
+    async with AsyncExitStack() as stack:
+        catalog = await stack.enter_async_context(open_catalog(settings))
         uid = (await find_pipeline(catalog, pipeline)).uid
         held = _HeldKey(catalog, await _find_key(catalog, key, uid)) if key else None
-        await _serve_uid(settings, uid, toolset, held)
-
-
-async def _serve_uid(settings: Settings, uid: str, toolset: str, held: "_HeldKey | None") -> None:
-    address = bus_address(settings)
-    async with AsyncExitStack() as stack:
+        address = bus_address(settings)
         requester = await stack.enter_async_context(Requester(address))
         channels = await stack.enter_async_context(Channels(address))
         if held is not None:
@@ -147,11 +131,11 @@ async def _serve_uid(settings: Settings, uid: str, toolset: str, held: "_HeldKey
         await load(STDIO).serve_stdio(session)
 
 
-async def _find_key(catalog: Catalog, given: str, uid: str) -> Key:
+async def _find_key(catalog: Catalog, reference: str, uid: str) -> Key:
     """Return the key. End the command if it is not for this pipeline. Raises InvalidKey."""
-    text = given
-    if given.startswith(REFERENCES):
-        text = await _resolve(_make_absolute(given))
+    text = reference
+    if reference.startswith(REFERENCES):
+        text = await _resolve(_make_absolute(reference))
     keys = {key.id: key for key in await catalog.keys.every()}
     key = check_key(keys, text, _now_ms())
     if uid not in key.pipelines and ALL not in key.pipelines:

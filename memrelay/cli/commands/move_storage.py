@@ -5,8 +5,7 @@ from typing import Annotated
 import typer
 import uvloop
 
-from memrelay.cli.backups.control_plane import import_system_file
-from memrelay.cli.backups.store_files import move_to_journals
+from memrelay.cli.backups.store_files import import_system_file, move_to_journals
 from memrelay.cli.composition import fail, note, run_with_settings
 from memrelay.cli.options import Json
 from memrelay.cli.settings import Settings

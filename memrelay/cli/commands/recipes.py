@@ -8,7 +8,7 @@ import typer
 
 from memrelay.bus.request import NewCall, Requester
 from memrelay.cli.commands.export import write_atomically
-from memrelay.cli.composition import bus_address, fail, find_pipeline, open_catalog, run
+from memrelay.cli.composition import bus_address, fail, find_uid, run
 from memrelay.cli.operation_command import ACTOR, call_operation
 from memrelay.cli.options import JsonAnyway, Pipeline
 from memrelay.cli.settings import Settings
@@ -20,9 +20,7 @@ WAIT_S = 30.0
 Folder = Annotated[
     Path,
     typer.Argument(
-        metavar="FOLDER",
-        help="The project. Files are in .codebolt/PersistentMemory below it.",
-        show_default=False,
+        metavar="FOLDER", help="The project. Files are in .codebolt/PersistentMemory below it."
     ),
 ]
 
@@ -32,14 +30,14 @@ def pull(pipeline: Pipeline, folder: Folder, *, as_json: JsonAnyway = False) -> 
 
     async def command(settings: Settings) -> None:
         call = NewCall("", "recipes.list", b"{}", mutates=False, actor=ACTOR)
-        found = await call_operation(settings, pipeline, call, WAIT_S)
+        output = await call_operation(settings, pipeline, call, WAIT_S)
         if not folder.is_dir():
             fail(f"{folder} is not a folder; create it, or name another one")
-        place = folder / SUBFOLDER
-        place.mkdir(parents=True, exist_ok=True)
-        for recipe in found["items"]:
-            _write(place / f"{recipe['id']}.json", recipe["definition"])
-        print_json({"folder": str(place), "recipes": [one["id"] for one in found["items"]]})
+        path = folder / SUBFOLDER
+        path.mkdir(parents=True, exist_ok=True)
+        for recipe in output["items"]:
+            _write(path / f"{recipe['id']}.json", recipe["definition"])
+        print_json({"folder": str(path), "recipes": [one["id"] for one in output["items"]]})
 
     run(command)
 
@@ -51,8 +49,7 @@ def push(pipeline: Pipeline, folder: Folder, *, as_json: JsonAnyway = False) -> 
         definitions = _read_all(folder / SUBFOLDER)
         data = orjson.dumps({"definitions": list(definitions.values())})
         call = NewCall("", "recipes.store", data, mutates=True, actor=ACTOR)
-        stored = await _store(settings, pipeline, call, list(definitions))
-        print_json(stored)
+        print_json(await _store(settings, pipeline, call, list(definitions)))
 
     run(command)
 
@@ -92,8 +89,7 @@ async def _store(
     settings: Settings, pipeline: str, call: NewCall, paths: list[Path]
 ) -> dict[str, Any]:
     """Return the answer of recipes.store. Faults name the file of the definition."""
-    async with open_catalog(settings) as catalog:
-        uid = (await find_pipeline(catalog, pipeline)).uid
+    uid = await find_uid(settings, pipeline)
     async with Requester(bus_address(settings)) as requester:
         answer = await requester.call(call.at(uid), WAIT_S)
     if "error" not in answer:

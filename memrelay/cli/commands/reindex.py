@@ -26,20 +26,20 @@ def reindex(pipeline: Pipeline, *, as_json: Json = False) -> None:
             open_catalog(settings) as catalog,
             ReconnectingConnection(bus_address(settings)) as connection,
         ):
-            found = await find_pipeline(catalog, pipeline)
-            await request_reindex(connection, found.uid)
-            has_begun = await _has_begun(connection, found.uid)
+            deployed = await find_pipeline(catalog, pipeline)
+            await request_reindex(connection, deployed.uid)
+            has_begun = await _has_begun(connection, deployed.uid)
         if as_json:
-            print_json({"pipeline_uid": found.uid, "name": found.name, "begun": has_begun})
+            print_json({"pipeline_uid": deployed.uid, "name": deployed.name, "begun": has_begun})
         elif has_begun:
             print_line(
-                f"recomputing the vectors of {found.name} ({found.uid}), if it has any; "
+                f"recomputing the vectors of {deployed.name} ({deployed.uid}), if it has any; "
                 "`memrelay status` counts the remaining ones"
             )
         else:
             print_line(
-                f"no worker has begun with {found.name} ({found.uid}) yet; it begins when a worker "
-                "with an embedder serves the pipeline"
+                f"no worker has begun with {deployed.name} ({deployed.uid}) yet; it begins when a "
+                "worker with an embedder serves the pipeline"
             )
 
     run(command)

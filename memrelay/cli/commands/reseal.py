@@ -14,15 +14,7 @@ import typer
 
 from memrelay.bus.request import NewCall, Requester
 from memrelay.cli.backups.store_files import copied_store, existing_stores
-from memrelay.cli.composition import (
-    bus_address,
-    fail,
-    find_pipeline,
-    make_seal_keys,
-    note,
-    open_catalog,
-    run,
-)
+from memrelay.cli.composition import bus_address, fail, find_uid, make_seal_keys, note, run
 from memrelay.cli.operation_command import ACTOR, AnswerTimeout
 from memrelay.cli.options import Json, Pipeline
 from memrelay.cli.settings import Settings
@@ -90,8 +82,7 @@ def reseal(pipeline: Pipeline, *, wait: AnswerTimeout = 30.0, as_json: Json = Fa
 async def _reseal(settings: Settings, *, pipeline: str, wait_s: float) -> Counter[str]:
     """Reseal the entries of a pipeline, and return the number of each outcome."""
     counts = Counter[str](sealed=0, rotated=0, current=0, gone=0, failed=0)
-    async with open_catalog(settings) as catalog:
-        uid = (await find_pipeline(catalog, pipeline)).uid
+    uid = await find_uid(settings, pipeline)
     sealer = await make_seal_keys(settings).load()
     if sealer is None:
         fail("memory.seal_keys is empty; set it to the key that shall seal the values")
@@ -107,26 +98,26 @@ async def _reseal_store(
     parts: _Resealing, store: str, settings: Settings, counts: Counter[str]
 ) -> None:
     """Reseal the entries in copies of the store, until no other program changes them meanwhile."""
-    wanted: set[SealAddress] | None = None
+    remaining: set[SealAddress] | None = None
     for attempt in range(1, MAX_ATTEMPTS + 1):
         with interruptible(), copied_store(settings, store) as copy:
-            entries = _list_entries(copy, parts.uid, wanted)
-            found = await _reseal_all(parts, entries, counts, is_last=attempt == MAX_ATTEMPTS)
+            entries = _list_entries(copy, parts.uid, remaining)
+            round_ = await _reseal_all(parts, entries, counts, is_last=attempt == MAX_ATTEMPTS)
         # Entries that are no longer in the copy.
-        counts["gone"] += 0 if wanted is None else len(wanted) - found.seen
-        wanted = found.changed
-        if not wanted:
+        counts["gone"] += 0 if remaining is None else len(remaining) - round_.seen
+        remaining = round_.changed
+        if not remaining:
             return
 
 
 def _list_entries(
-    copy: Path, uid: str, wanted: set[SealAddress] | None
+    copy: Path, uid: str, remaining: set[SealAddress] | None
 ) -> Iterator[tuple[InternalEntry, SealAddress]]:
-    """Yield the internal entries in a copy, with their places. None wants all."""
+    """Yield the internal entries in a copy, with their addresses. None stands for all."""
     for entry in list_internal_entries(copy, time.time_ns() // 1_000_000):
-        place = SealAddress(uid, entry.store, entry.owner, entry.namespace, entry.key)
-        if wanted is None or place in wanted:
-            yield entry, place
+        address = SealAddress(uid, entry.store, entry.owner, entry.namespace, entry.key)
+        if remaining is None or address in remaining:
+            yield entry, address
 
 
 async def _reseal_all(
@@ -141,40 +132,41 @@ async def _reseal_all(
     while page := list(islice(entries, TOGETHER)):
         seen += len(page)
         outcomes = await asyncio.gather(*[_try_entry(parts, *one, counts) for one in page])
-        for (_, place), outcome in zip(page, outcomes, strict=True):
+        for (_, address), outcome in zip(page, outcomes, strict=True):
             if outcome != "changed" or is_last:
                 counts["failed" if outcome == "changed" else outcome] += 1
             else:
-                changed.add(place)
+                changed.add(address)
     return _Round(seen, changed)
 
 
 async def _try_entry(
-    parts: _Resealing, entry: InternalEntry, place: SealAddress, counts: Counter[str]
+    parts: _Resealing, entry: InternalEntry, address: SealAddress, counts: Counter[str]
 ) -> Outcome:
     """Reseal an entry. Print why it fails."""
-    if _is_current(parts.sealer, entry.value):
+    is_current = str(entry.value).startswith(f"{PREFIX}{parts.sealer.current_id}.")
+    if is_sealed(entry.value) and is_current:
         return "current"
     try:
-        return await _reseal_entry(parts, entry, place)
+        return await _reseal_entry(parts, entry, address)
     except (_CallRefused, MemoryFault) as error:
         if counts["failed"] < MAX_PRINTED:
             note(f"{entry.key!r} of {entry.owner} in store {entry.store}: {error}")
         return "failed"
 
 
-async def _reseal_entry(parts: _Resealing, entry: InternalEntry, place: SealAddress) -> Outcome:
+async def _reseal_entry(parts: _Resealing, entry: InternalEntry, address: SealAddress) -> Outcome:
     """Write an entry back sealed, unless another program has changed it since the copy.
 
     Raises _CallRefused, SealKeyMissing, SealBroken and ValueTooLarge.
     """
     value, was_sealed = entry.value, is_sealed(entry.value)
     if was_sealed:
-        value = parts.sealer.open(value, place)
-    given = {"store": entry.store, "namespace": entry.namespace, "key": entry.key}
-    given |= {"owner": entry.owner, "value": parts.sealer.seal(value, place)}
+        value = parts.sealer.open(value, address)
+    fields = {"store": entry.store, "namespace": entry.namespace, "key": entry.key}
+    fields |= {"owner": entry.owner, "value": parts.sealer.seal(value, address)}
     try:
-        await _call(parts, given | {"if_version": [entry.version]})
+        await _call(parts, fields | {"if_version": [entry.version]})
     except _CallRefused as error:
         if error.code == RecordNotFound.code:
             return "gone"
@@ -184,13 +176,9 @@ async def _reseal_entry(parts: _Resealing, entry: InternalEntry, place: SealAddr
     return "rotated" if was_sealed else "sealed"
 
 
-async def _call(parts: _Resealing, given: dict[str, Any]) -> None:
+async def _call(parts: _Resealing, fields: dict[str, Any]) -> None:
     """Replace the value of an entry. Raises _CallRefused."""
-    call = NewCall(parts.uid, RESEAL, orjson.dumps(given), True, "", ACTOR)
+    call = NewCall(parts.uid, RESEAL, orjson.dumps(fields), True, "", ACTOR)
     answer = await parts.requester.call(call, parts.wait_s)
     if "error" in answer:
         raise _CallRefused(answer["error"]["code"], answer["error"]["detail"])
-
-
-def _is_current(sealer: Sealer, value: object) -> bool:
-    return is_sealed(value) and str(value).startswith(f"{PREFIX}{sealer.current_id}.")

@@ -8,9 +8,8 @@ from typing import Annotated
 import typer
 import uvloop
 
-from memrelay.cli.backups.control_plane import import_system_file
 from memrelay.cli.backups.object_stores import downloaded
-from memrelay.cli.backups.store_files import put_in_journal
+from memrelay.cli.backups.store_files import import_system_file, put_in_journal
 from memrelay.cli.composition import fail, note, run_with_settings
 from memrelay.cli.options import BackedUpPipelines, Force, Json
 from memrelay.cli.settings import Settings
@@ -32,7 +31,6 @@ Place = Annotated[
         metavar="PLACE",
         help="A folder that `memrelay backup` created, or its URL. A URL without the name of a "
         "backup selects the newest.",
-        show_default=False,
     ),
 ]
 
@@ -73,8 +71,12 @@ def restore(
                 "the stores of single pipelines are restored without their bundles; deploy these "
                 "with `memrelay deploy`"
             )
-        if not pipelines:
-            _report_left_out(manifest.left_out)
+        # Pipelines of the whole backup would start with empty stores.
+        left_out = {} if pipelines else manifest.left_out
+        for memory_id, reason in left_out.items():
+            note(f"{memory_id} was not restored, because the backup lacks it: {reason}")
+        if left_out:
+            raise typer.Exit(1)
 
     run_with_settings(command)
 
@@ -97,27 +99,16 @@ def _select_files(manifest: Manifest, names: Sequence[str]) -> list[BackedUpFile
     by_store = {file.memory_id: file for file in manifest.files}
     selected: dict[str, BackedUpFile] = {}
     for name in names:
-        found = [one for one in manifest.pipelines if name in (one.uid, one.name)]
-        if len(found) != 1:
+        matching = [one for one in manifest.pipelines if name in (one.uid, one.name)]
+        if len(matching) != 1:
             there = ", ".join(f"{one.name} ({one.uid})" for one in manifest.pipelines) or "none"
-            fail(f"{len(found)} pipelines of the backup are named {name!r}; it has {there}")
-        for store in found[0].stores:
+            fail(f"{len(matching)} pipelines of the backup are named {name!r}; it has {there}")
+        for store in matching[0].stores:
             if store not in by_store:
                 reason = manifest.left_out.get(store, "the backup was made without this pipeline")
                 fail(f"{store} is not in the backup: {reason}")
             selected[store] = by_store[store]
     return list(selected.values())
-
-
-def _report_left_out(left_out: dict[str, str]) -> None:
-    """Note the stores that the backup lacks, and end with exit code 1 if there are any.
-
-    Their pipelines would start with empty stores.
-    """
-    for memory_id, reason in left_out.items():
-        note(f"{memory_id} was not restored, because the backup lacks it: {reason}")
-    if left_out:
-        raise typer.Exit(1)
 
 
 def _print_file(file: BackedUpFile, kept: Path | None, as_json: bool) -> None:

@@ -12,9 +12,9 @@ def rm(pipeline: Pipeline, *, as_json: JsonAnyway = False) -> None:
 
     async def command(settings: Settings) -> None:
         async with open_catalog(settings) as catalog:
-            found = await find_pipeline(catalog, pipeline)
+            deployed = await find_pipeline(catalog, pipeline)
         async with deployments(settings) as service:
-            await service.remove(found.uid)
-        print_json({"removed": found.uid, "name": found.name})
+            await service.remove(deployed.uid)
+        print_json({"removed": deployed.uid, "name": deployed.name})
 
     run(command)

@@ -17,7 +17,6 @@ To = Annotated[
     typer.Option(
         metavar="VERSION",
         min=1,
-        show_default=False,
         help="The version. By default the last one with a different bundle.",
     ),
 ]

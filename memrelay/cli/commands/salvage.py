@@ -32,15 +32,15 @@ def salvage(
 
     async def command(settings: Settings) -> None:
         root = settings.memory.root
-        (found,) = await pipelines_with_stores(settings, [pipeline])
-        paths = {name: store_path(root, name) for name in found.stores}
+        (source,) = await pipelines_with_stores(settings, [pipeline])
+        paths = {name: store_path(root, name) for name in source.stores}
         damaged = {
             name: path
             for name, path in paths.items()
             if note_of(path).exists() or is_emptied(path) or (force and path.exists())
         }
         if not damaged:
-            fail(f"no store of {found.name} has known damage; use --force to salvage them anyway")
+            fail(f"no store of {source.name} has known damage; use --force to salvage them anyway")
         with interruptible(), alone(root):
             for memory_id, path in damaged.items():
                 salvaged = salvage_store(path, empty=empty)

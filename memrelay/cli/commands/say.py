@@ -34,12 +34,12 @@ def say(
     """
 
     async def command(settings: Settings) -> None:
-        found = await look_up(settings, pipeline)
-        found.check_swarm(swarm)
+        interface = await look_up(settings, pipeline)
+        interface.check_swarm(swarm)
         data = make_envelope(text, user, settings.bus.max_message_bytes)
         async with Requester(bus_address(settings)) as requester:
-            report = await send_and_wait(requester, NewEntry(found.uid, data, swarm), wait)
-        if not print_results(report, whole=envelope, hint=hint_for(text, found.commands)):
+            report = await send_and_wait(requester, NewEntry(interface.uid, data, swarm), wait)
+        if not print_results(report, whole=envelope, hint=hint_for(text, interface.commands)):
             raise typer.Exit(1)
 
     run(command)

@@ -29,8 +29,8 @@ def scrub(pipelines: Pipelines = None, *, as_json: Json = False) -> None:
 
     async def command(settings: Settings) -> None:
         root = settings.memory.root
-        found = await pipelines_with_stores(settings, names)
-        for memory_id in select_stores(settings, names, found):
+        backed_up = await pipelines_with_stores(settings, names)
+        for memory_id in select_stores(settings, names, backed_up):
             path = store_path(root, memory_id)
             if path.exists() or note_of(path).exists():
                 faults.extend(_check_store(root, memory_id, as_json))
@@ -59,25 +59,25 @@ def _inspect(root: Path, memory_id: str) -> Inspection:
         return Inspection(0, 0, "", noted(path), [])
     try:
         with interruptible(), temporary_copy(path, root, FOR_SCRUB) as copy:
-            found = inspect(copy)
+            inspected = inspect(copy)
         # No worker opens a sound store with a damage note.
-        return found if found.faults else found._replace(faults=noted(path))
+        return inspected if inspected.faults else inspected._replace(faults=noted(path))
     except StoreBusy:
         raise
     except MemoryFault as error:
         return Inspection(0, 0, "", [str(error)], [])
 
 
-def _print_inspection(memory_id: str, found: Inspection, as_json: bool) -> None:
+def _print_inspection(memory_id: str, inspected: Inspection, as_json: bool) -> None:
     if as_json:
-        print_json({"memory_id": memory_id} | found._asdict())
+        print_json({"memory_id": memory_id} | inspected._asdict())
         return
-    condition = f"DAMAGED, {'; '.join(found.faults)}" if found.faults else "sound"
-    unknown = f", {found.unknown} of them without a checksum" if found.unknown else ""
-    print_line(f"{memory_id}: {condition}; {counted(found.records, 'record')}{unknown}")
-    for guid in found.guids:
+    condition = f"DAMAGED, {'; '.join(inspected.faults)}" if inspected.faults else "sound"
+    unknown = f", {inspected.unknown} of them without a checksum" if inspected.unknown else ""
+    print_line(f"{memory_id}: {condition}; {counted(inspected.records, 'record')}{unknown}")
+    for guid in inspected.guids:
         print_line(f"  {guid} has changed since it was written")
-    if found.faults:
+    if inspected.faults:
         print_line(
             "  -> stop the worker, then `memrelay restore` a backup, or `memrelay salvage` the "
             "readable rows; use --force if a worker still serves the store"

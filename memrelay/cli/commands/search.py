@@ -6,13 +6,7 @@ import typer
 
 from memrelay.bus.request import NewCall
 from memrelay.cli.composition import run
-from memrelay.cli.operation_command import (
-    ACTOR,
-    AnswerTimeout,
-    Store,
-    call_operation,
-    encode_input,
-)
+from memrelay.cli.operation_command import ACTOR, AnswerTimeout, Store, call_operation, encode_input
 from memrelay.cli.options import Json, Pipeline
 from memrelay.cli.settings import Settings
 from memrelay.cli.terminal.output import print_json, print_line
@@ -21,12 +15,7 @@ from memrelay.memory.operations import all_operations
 
 MODES = ("fts", "hybrid", "semantic")
 Query = Annotated[
-    str,
-    typer.Argument(
-        metavar="TEXT",
-        help="The query. docs/search.md describes its syntax.",
-        show_default=False,
-    ),
+    str, typer.Argument(metavar="TEXT", help="The query. docs/search.md describes its syntax.")
 ]
 Mode = Annotated[
     str,

@@ -17,8 +17,7 @@ from memrelay.cli.settings import Settings
 from memrelay.cli.terminal.output import print_json, print_line
 
 TextOrStdin = Annotated[
-    str,
-    typer.Argument(metavar="TEXT", help="The message; - reads it from stdin.", show_default=False),
+    str, typer.Argument(metavar="TEXT", help="The message; - reads it from stdin.")
 ]
 ToSwarm = Annotated[
     str | None,
@@ -60,14 +59,14 @@ def send(
         raise typer.BadParameter("use either --swarm or --agent, not both", param_hint="--agent")
 
     async def command(settings: Settings) -> None:
-        found, max_bytes = await look_up(settings, pipeline), settings.bus.max_message_bytes
+        interface, max_bytes = await look_up(settings, pipeline), settings.bus.max_message_bytes
         if agent is not None:
-            found.check_agent(agent)
+            interface.check_agent(agent)
         else:
-            found.check_swarm(swarm or "chat")
+            interface.check_swarm(swarm or "chat")
         content = _read_stdin(max_bytes) if text == "-" else text
         entry = NewEntry(
-            found.uid,
+            interface.uid,
             _check_envelope(content, max_bytes)
             if envelope
             else make_envelope(content, user, max_bytes),
@@ -76,17 +75,14 @@ def send(
             producer_id=ident or "",
         )
         async with Ingress(bus_address(settings)) as ingress:
-            _print_sent(await ingress.append(entry), entry, as_json=as_json)
+            message_id = await ingress.append(entry)
+        if as_json:
+            target = {"agent": entry.agent} if entry.agent else {"swarm": entry.swarm}
+            print_json({"id": message_id, "pipeline_uid": entry.uid, **target})
+        else:
+            print_line(message_id)
 
     run(command)
-
-
-def _print_sent(message_id: str, entry: NewEntry, *, as_json: bool) -> None:
-    if as_json:
-        target = {"agent": entry.agent} if entry.agent else {"swarm": entry.swarm}
-        print_json({"id": message_id, "pipeline_uid": entry.uid, **target})
-    else:
-        print_line(message_id)
 
 
 def _read_stdin(max_bytes: int) -> str:

@@ -21,33 +21,33 @@ def status(*, as_json: Json = False) -> None:
             open_catalog(settings) as catalog,
             ReconnectingConnection(bus_address(settings)) as connection,
         ):
-            found = {"bus": bus_name(settings)} | await read_status(catalog, connection)
+            report = {"bus": bus_name(settings)} | await read_status(catalog, connection)
         if as_json:
-            print_json(found)
+            print_json(report)
         else:
-            _print(found)
+            _print(report)
 
     run(command)
 
 
-def _print(found: dict[str, Any]) -> None:
-    durability = found["durability"]
-    print_line(f"bus        {found['bus']}")
+def _print(report: dict[str, Any]) -> None:
+    durability = report["durability"]
+    print_line(f"bus        {report['bus']}")
     print_line(
         f"           append-only {durability['appendonly']}, synced {durability['appendfsync']}"
     )
     print_line(f"           {durability['meaning']}")
-    print_line(f"storage    {_describe_storage(found['storage'])}")
-    for worker in found["workers"]:
+    print_line(f"storage    {_describe_storage(report['storage'])}")
+    for worker in report["workers"]:
         served = counted(len(worker["pipelines"]), "pipeline")
         print_line(f"worker     {worker['name']}, {served}{_silence(worker)}")
-    if not found["workers"]:
+    if not report["workers"]:
         print_line("worker     none: messages wait until `memrelay worker` or `memrelay up` runs")
-    silent = {worker["name"]: _silence(worker) for worker in found["workers"]}
-    for one in found["pipelines"]:
+    silent = {worker["name"]: _silence(worker) for worker in report["workers"]}
+    for one in report["pipelines"]:
         condition = _condition(one, silent.get(one["owner"], ""))
         print_line(f"pipeline   {one['name']} ({one['pipeline_uid']}): {condition}")
-    if not found["pipelines"]:
+    if not report["pipelines"]:
         print_line("pipeline   none: deploy one with `memrelay deploy FILE`")
 
 

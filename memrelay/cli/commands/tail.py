@@ -82,30 +82,30 @@ async def cursors_before_last(
 
     Raises BusUnavailable: if the bus is lost.
     """
-    places = {
+    positions = {
         swarm: await _newest(connection, swarm_owner(swarm), swarm, max(count, 1))
         for swarm in swarms
     }
-    chosen = nlargest(count, ((place, swarm) for swarm in swarms for place in places[swarm]))
-    after = {swarm: _cursor(*found[0]) if found else "" for swarm, found in places.items()}
+    chosen = nlargest(count, ((at, swarm) for swarm in swarms for at in positions[swarm]))
+    after = {swarm: _cursor(*newest[0]) if newest else "" for swarm, newest in positions.items()}
     # `chosen` has the newest first, so the oldest message of each swarm wins.
-    return after | {swarm: _before(*place) for place, swarm in chosen}
+    return after | {swarm: _before(*at) for at, swarm in chosen}
 
 
 async def _newest(
     connection: ReconnectingConnection, owner: str, swarm: str, count: int
 ) -> list[tuple[int, int]]:
     """Return (millisecond, sequence) of the newest messages, newest first."""
-    places: list[tuple[int, int]] = []
+    positions: list[tuple[int, int]] = []
     before = ""
-    while len(places) < count:
-        limit = min(PAGE, count - len(places))
+    while len(positions) < count:
+        limit = min(PAGE, count - len(positions))
         page = await read_log_backward(connection, owner, swarm, before=before, limit=limit)
         if not page:
             break
-        places += [entry.place for entry in page]
+        positions += [entry.place for entry in page]
         before = page[-1].cursor
-    return places
+    return positions
 
 
 def _before(ms: int, sequence: int) -> str:
@@ -155,10 +155,10 @@ def tail(
     async def command(settings: Settings) -> None:
         # Only errors, because messages and log share the terminal.
         configure_logging("error", settings.log.format, may_color=may_color())
-        found = await look_up(settings, pipeline)
+        interface = await look_up(settings, pipeline)
         for name in swarm or ():
-            found.check_swarm(name)
-        swarms = list(dict.fromkeys(swarm or found.swarms))
+            interface.check_swarm(name)
+        swarms = list(dict.fromkeys(swarm or interface.swarms))
         async with AsyncExitStack() as stack:
             connection = await stack.enter_async_context(
                 ReconnectingConnection(bus_address(settings))
@@ -167,8 +167,10 @@ def tail(
             if not no_follow:
                 follower = await stack.enter_async_context(Follower(bus_address(settings)))
                 for name in swarms:
-                    await follower.follow(found.swarm_owner(name), name, lambda _: changed.set())
-            logs = await _open_logs(connection, found.swarm_owner, swarms, since)
+                    await follower.follow(
+                        interface.swarm_owner(name), name, lambda _: changed.set()
+                    )
+            logs = await _open_logs(connection, interface.swarm_owner, swarms, since)
             show = _print_json if as_json else _print_text
             await (_print_unread(logs, show) if no_follow else _follow(logs, show, changed))
 

@@ -1,13 +1,10 @@
 """`memrelay versions PIPELINE`: list the versions of a pipeline."""
 
-import sys
-
 from memrelay.cli.composition import open_catalog, run
 from memrelay.cli.options import Json, Pipeline
 from memrelay.cli.pipeline import find_uid
 from memrelay.cli.settings import Settings
-from memrelay.cli.terminal.output import print_json, print_line
-from memrelay.cli.terminal.readable import moment, table
+from memrelay.cli.terminal.readable import moment, print_list
 
 
 def versions(pipeline: Pipeline, *, as_json: Json = False) -> None:
@@ -19,19 +16,17 @@ def versions(pipeline: Pipeline, *, as_json: Json = False) -> None:
     async def command(settings: Settings) -> None:
         async with open_catalog(settings) as catalog:
             uid = await find_uid(catalog, pipeline)
-            found, active = await catalog.versions(uid), await catalog.serving(uid)
-        if as_json or not sys.stdout.isatty():
-            for one in found:
-                print_json(
-                    {
-                        "version": one.version,
-                        "hash": one.hash,
-                        "name": one.name,
-                        "deployed_at": one.deployed_at,
-                        "active": one == active,
-                    }
-                )
-            return
+            listed, active = await catalog.versions(uid), await catalog.serving(uid)
+        items = [
+            {
+                "version": one.version,
+                "hash": one.hash,
+                "name": one.name,
+                "deployed_at": one.deployed_at,
+                "active": one == active,
+            }
+            for one in listed
+        ]
         rows = [
             (
                 str(one.version),
@@ -40,9 +35,9 @@ def versions(pipeline: Pipeline, *, as_json: Json = False) -> None:
                 moment(one.deployed_at),
                 one.hash[:12],
             )
-            for one in found
+            for one in listed
         ]
-        for line in table([("VERSION", "", "NAME", "DEPLOYED", "HASH"), *rows]):
-            print_line(line)
+        heading = "VERSION", "", "NAME", "DEPLOYED", "HASH"
+        print_list(items, [heading, *rows], as_json=as_json)
 
     run(command)

@@ -4,10 +4,7 @@ import asyncio
 import importlib
 from pathlib import Path
 
-from memrelay.cli.composition import (
-    make_seal_keys,
-    make_secrets,
-)
+from memrelay.cli.composition import make_seal_keys, make_secrets
 from memrelay.cli.doctor import Finding, fault, ok
 from memrelay.cli.settings import Settings
 from memrelay.cli.settings_sections import JwtSettings

@@ -27,8 +27,8 @@ MINIMUM_SQLITE = (3, 54, 0)
 
 async def check_folders(settings: Settings) -> list[Finding]:
     """Check the memory root, and the folder of the embedded bus if it is used."""
-    found = _check_folder("memory.root", settings.memory.root)
-    return found if settings.bus.url else found + _check_folder("bus.data", settings.bus.data)
+    findings = _check_folder("memory.root", settings.memory.root)
+    return findings if settings.bus.url else findings + _check_folder("bus.data", settings.bus.data)
 
 
 def _check_folder(setting: str, folder: Path) -> list[Finding]:
@@ -64,8 +64,8 @@ def _write_error(folder: Path) -> OSError | None:
 
 
 def _check_privacy(setting: str, folder: Path) -> Finding:
-    found = folder.stat()
-    mode = stat.S_IMODE(found.st_mode)
+    status = folder.stat()
+    mode = stat.S_IMODE(status.st_mode)
     if mode & 0o022:
         return fault(
             setting, f"other users can change {folder} (mode {mode:o})", f"chmod 700 {folder}"
@@ -74,10 +74,10 @@ def _check_privacy(setting: str, folder: Path) -> Finding:
         return warning(
             setting, f"other users can read {folder} (mode {mode:o})", f"chmod 700 {folder}"
         )
-    if found.st_uid != os.geteuid():
+    if status.st_uid != os.geteuid():
         return warning(
             setting,
-            f"{folder} belongs to user {found.st_uid}",
+            f"{folder} belongs to user {status.st_uid}",
             f"run Memrelay as that user, or chown {folder}",
         )
     return ok(setting, f"{folder} is writable, and private to this user")

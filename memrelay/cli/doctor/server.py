@@ -1,14 +1,16 @@
-"""Checks of the bus server: version, permissions, durability, limits and clock."""
+"""Checks of the bus server: version, permissions, durability, limits, clock and replicas."""
 
-import sqlite3
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import replace
 
+from memrelay.bus.client.primary import count_answering
 from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.embedded.binary import MINIMUM_VERSION
-from memrelay.bus.errors import BusRefused
+from memrelay.bus.errors import BadAddress, BusRefused
 from memrelay.bus.info import parse_info
+from memrelay.bus.lease.workers import fix_cells
 from memrelay.bus.permissions import (
     RefusedCommand,
     check_writable,
@@ -17,8 +19,7 @@ from memrelay.bus.permissions import (
 )
 from memrelay.cli.composition import bus_address
 from memrelay.cli.doctor import DoctorContext, Finding, fault, join_names, ok, unknown, warning
-from memrelay.cli.doctor.service import find_deployed
-from memrelay.memory.errors import MemoryFault
+from memrelay.cli.doctor.service import CATALOG_FAULTS, find_deployed
 from memrelay.web.api.status import DURABILITIES, NOT_PERSISTENT
 from memrelay.worker.limits import WorkerLimits
 
@@ -112,20 +113,19 @@ async def check_durability(context: DoctorContext) -> list[Finding]:
         return [unknown("durability", "whether acknowledged data is on disk", "CONFIG GET")]
     meaning = DURABILITIES.get((enabled, sync), NOT_PERSISTENT)
     text = f"appendonly {enabled}, appendfsync {sync}: {meaning}"
-    found = []
     if enabled != "yes":
         remedy = f"CONFIG SET appendonly yes, appendfsync always, {PERSIST}"
-        found.append(fault("durability", text, remedy))
+        findings = [fault("durability", text, remedy)]
     elif sync == "always":
-        found.append(ok("durability", text))
+        findings = [ok("durability", text)]
     else:
         problem = warning if sync == "everysec" else fault
-        found.append(problem("durability", text, f"CONFIG SET appendfsync always, {PERSIST}"))
+        findings = [problem("durability", text, f"CONFIG SET appendfsync always, {PERSIST}")]
     info = await _info(context.connection, "persistence")
     if info.get("aof_last_write_status", "ok") != "ok":
         text = "the last write to the append-only file failed"
-        found.append(fault("durability", text, "check the server's log and disk"))
-    return found
+        findings.append(fault("durability", text, "check the server's log and disk"))
+    return findings
 
 
 async def check_eviction(context: DoctorContext) -> list[Finding]:
@@ -222,7 +222,7 @@ async def check_limits(context: DoctorContext) -> list[Finding]:
         "client-query-buffer-limit": 4 * cascade,
         "proto-max-bulk-len": 2 * cascade,
     }
-    found = []
+    findings = []
     for name, minimum in needed.items():
         value = await read_config(context.connection, name)
         if value is None:
@@ -233,8 +233,9 @@ async def check_limits(context: DoctorContext) -> list[Finding]:
                 f"{name} allows {allowed >> 20} MiB, but a worker's connection may need "
                 f"{minimum >> 20}: the server would close it repeatedly"
             )
-            found.append(warning("limits", text, _limit_remedy(name, minimum)))
-    return found or [ok("limits", "the limits of one connection are sufficient for a worker")]
+            new = '"normal 0 0 0"' if name == "client-output-buffer-limit" else minimum
+            findings.append(warning("limits", text, f"CONFIG SET {name} {new}, {PERSIST}"))
+    return findings or [ok("limits", "the limits of one connection are sufficient for a worker")]
 
 
 def _limits(value: str) -> list[int]:
@@ -247,18 +248,11 @@ def _limits(value: str) -> list[int]:
     return [int(word) for word in words if int(word)]
 
 
-def _limit_remedy(name: str, minimum: int) -> str:
-    value = '"normal 0 0 0"' if name == "client-output-buffer-limit" else minimum
-    return f"CONFIG SET {name} {value}, {PERSIST}"
-
-
 async def check_permissions(context: DoctorContext) -> list[Finding]:
     """Check the permissions of the user. Without one of them, a worker cannot serve anything."""
-    try:
+    uids = list[str]()
+    with suppress(*CATALOG_FAULTS):  # check_catalog reports them
         uids = [one.uid for one in await find_deployed(context.settings)]
-    except (MemoryFault, sqlite3.Error):
-        # check_catalog reports it.
-        uids = []
     try:
         refused = await list_refused_commands(context.connection, *uids[:1])
     except BusRefused as error:
@@ -278,3 +272,45 @@ def _commands(refused: Iterable[RefusedCommand]) -> str:
 
 def _grant() -> str:
     return f"as an administrator of the server: ACL SETUSER NAME {' '.join(server_user_rules())}"
+
+
+LOSES = "a failover loses the last messages that no replica has yet, although they are acknowledged"
+MIN_REPLICAS = "set bus.min_replicas to 1: then a message is acknowledged once a replica has it"
+
+
+async def check_replicas(context: DoctorContext) -> list[Finding]:
+    """Compare the connected replicas with `bus.min_replicas`. A server alone has no finding."""
+    wanted = bus_address(context.settings).min_replicas
+    try:
+        info = parse_info(await context.connection.call("INFO", "replication"))
+    except BusRefused:
+        return [unknown("replicas", "its replicas", "INFO")] if wanted else []
+    online = sum("state=online" in value for name, value in info.items() if name[:5] == "slave")
+    have = f"{online} {'replica is' if online == 1 else 'replicas are'} connected"
+    if online < wanted:
+        text = (
+            f"{have}, and bus.min_replicas is {wanted}: HTTP and the command line refuse messages"
+        )
+        return [fault("replicas", text, "start more replicas, or lower bus.min_replicas")]
+    if wanted:
+        return [ok("replicas", f"{have}; {wanted} must have a message before it is acknowledged")]
+    return [warning("replicas", f"{have}: {LOSES}", MIN_REPLICAS)] if online else []
+
+
+async def check_watchers(context: DoctorContext) -> list[Finding]:
+    """Check that all Sentinels, or nodes of a cluster, of `bus.url` know the primary."""
+    address = bus_address(context.settings)
+    if not address.watchers:
+        return []
+    try:
+        await fix_cells(context.connection)
+    except BadAddress as error:
+        return [fault("cells", str(error), "use the same number on all hosts")]
+    total, answering = len(address.watchers), await count_answering(address)
+    kind = "nodes" if address.nodes else "Sentinels"
+    of = "the keys" if address.nodes else repr(address.service)
+    text = f"{answering} of {total} {kind} know a primary of {of}"
+    if answering < total:
+        remedy = "start the others, or correct bus.url: without a majority there is no failover"
+        return [warning(kind.lower(), text, remedy)]
+    return [ok(kind.lower(), text)]

@@ -3,7 +3,7 @@
 import os
 import sqlite3
 from collections.abc import AsyncIterator, Collection, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import orjson
@@ -32,6 +32,8 @@ from memrelay.memory.control.system_file import LOST, NAME
 from memrelay.memory.engine.memory_id import list_stores
 from memrelay.memory.errors import MemoryFault, StoreBusy
 
+# Errors of the database of the bundles, which check_catalog reports.
+CATALOG_FAULTS = (MemoryFault, sqlite3.Error)
 # Paused pipelines that are listed, each with its reason.
 MAX_PAUSED = 20
 DEPLOY = "deploy one with `memrelay deploy FILE`"
@@ -51,7 +53,7 @@ async def check_catalog(settings: Settings) -> list[Finding]:
         if url:
             remedy = "start PostgreSQL, or correct storage.url, its user and password"
         return [fault("catalog", str(error), remedy)]
-    except (MemoryFault, sqlite3.Error) as error:
+    except CATALOG_FAULTS as error:
         remedy = f"restore {file} from a copy, or move it away and deploy again"
         if url:
             remedy = "correct storage.url, or install the extra `postgres`"
@@ -70,8 +72,7 @@ async def check_stores(settings: Settings) -> list[Finding]:
             strays = [
                 uid for uid in sorted(uids) if catalog is None or not await catalog.versions(uid)
             ]
-    except (OSError, MemoryFault, sqlite3.Error):
-        # check_catalog reports it.
+    except (OSError, *CATALOG_FAULTS):
         return []
     if not strays:
         return []
@@ -97,8 +98,7 @@ async def check_dead_letters(settings: Settings) -> list[Finding]:
     try:
         async with open_existing_catalog(settings) as catalog:
             counts = await catalog.dead_letters.count() if catalog is not None else {}
-    except (MemoryFault, sqlite3.Error):
-        # check_catalog reports it.
+    except CATALOG_FAULTS:
         return []
     if not counts:
         return [ok("dead letters", "none")]
@@ -123,11 +123,9 @@ async def check_workers(context: DoctorContext) -> list[Finding]:
         text = "no worker serves this bus: messages wait"
         return [warning("workers", text, "start one with `memrelay worker`")]
     served = {uid for worker in workers for uid in worker["pipelines"]}
-    try:
+    deployed = list[Deployed]()
+    with suppress(*CATALOG_FAULTS):
         deployed = await find_deployed(context.settings)
-    except (MemoryFault, sqlite3.Error):
-        # check_catalog reports it.
-        deployed = []
     if unserved := [one.name for one in deployed if one.uid not in served]:
         text = f"no worker serves {join_names(unserved)}"
         remedy = "see the log of the worker; `memrelay status` lists the owners"
@@ -138,11 +136,7 @@ async def check_workers(context: DoctorContext) -> list[Finding]:
 
 async def check_paused(context: DoctorContext) -> list[Finding]:
     """List paused pipelines with the reasons that their workers report. Their input waits."""
-    try:
-        paused = pause_reasons(await read_workers(context.connection))
-    except BusRefused:
-        # check_workers reports it.
-        return []
+    paused = pause_reasons(await _list_workers(context))
     remedy = "fix the reason; the worker retries after a lock or a full disk every 5 seconds"
     return [
         fault("paused", f"pipeline {uid} is paused: {reason}", remedy)
@@ -152,14 +146,9 @@ async def check_paused(context: DoctorContext) -> list[Finding]:
 
 async def check_erasures(context: DoctorContext) -> list[Finding]:
     """List pipelines whose erased data is still in files, with the reasons."""
-    try:
-        workers = await read_workers(context.connection)
-    except BusRefused:
-        # check_workers reports it.
-        return []
     faults = {
         uid: report["erasure_fault"]
-        for worker in workers
+        for worker in await _list_workers(context)
         for uid, report in worker["pipelines"].items()
         if report.get("erasure_fault")
     }
@@ -168,6 +157,14 @@ async def check_erasures(context: DoctorContext) -> list[Finding]:
         fault("erasures", f"pipeline {uid} cannot complete an erasure: {reason}", remedy)
         for uid, reason in sorted(faults.items())[:MAX_PAUSED]
     ]
+
+
+async def _list_workers(context: DoctorContext) -> list[dict[str, Any]]:
+    """Return the workers; none if the server refuses that, which check_workers reports."""
+    try:
+        return await read_workers(context.connection)
+    except BusRefused:
+        return []
 
 
 async def check_listeners(context: DoctorContext) -> list[Finding]:
@@ -194,19 +191,17 @@ async def check_listeners(context: DoctorContext) -> list[Finding]:
 
 async def check_keys(context: DoctorContext) -> list[Finding]:
     """Find keys of Memrelay with a wrong type, or with an expiry."""
-    try:
-        types = {**shared_keys(), **await _key_types(context.settings)}
-    except (MemoryFault, sqlite3.Error):
-        # check_catalog reports it.
-        types = shared_keys()
+    types = shared_keys()
+    with suppress(*CATALOG_FAULTS):
+        types |= await _key_types(context.settings)
     try:
         wrong = await wrong_type_keys(context.connection, types)
         expiring = await _expiring_keys(context.connection, types)
     except BusRefused:
         # check_permissions reports it.
         return []
-    found = [fault("keys", str(one), one.remedy) for one in wrong[:MAX_LISTED]]
-    found += [
+    findings = [fault("keys", str(one), one.remedy) for one in wrong[:MAX_LISTED]]
+    findings += [
         fault(
             "keys",
             f"{key} expires in {left_s} s, and its contents are then lost",
@@ -214,7 +209,7 @@ async def check_keys(context: DoctorContext) -> list[Finding]:
         )
         for key, left_s in expiring[:MAX_LISTED]
     ]
-    return found or [ok("keys", "all keys have the right type and no expiry")]
+    return findings or [ok("keys", "all keys have the right type and no expiry")]
 
 
 async def _key_types(settings: Settings) -> dict[str, str]:
@@ -254,7 +249,6 @@ async def _expiring_keys(
 
 
 async def find_deployed(settings: Settings) -> list[Deployed]:
-    """Return the active pipelines."""
     async with open_existing_catalog(settings) as catalog:
         return await catalog.active() if catalog is not None else []
 

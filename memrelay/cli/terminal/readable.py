@@ -1,13 +1,15 @@
 """Format records, results and search explanations as lines of text for people."""
 
+import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import orjson
 from rich.cells import cell_len
 
 from memrelay.cli.terminal import escaped
+from memrelay.cli.terminal.output import print_json, print_line
 
 Json = dict[str, Any]
 # Characters of one text; --json prints all of it.
@@ -121,6 +123,23 @@ def table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
         yield COLUMN_GAP.join(map(padded, row, widths)).rstrip()
 
 
+def print_list(
+    items: Iterable[Any], rows: Sequence[Sequence[str]], nothing: str = "", *, as_json: bool
+) -> None:
+    """Print a table with a heading on a terminal, otherwise the items, one JSON line each.
+
+    On a terminal, `nothing` replaces a table that has only its heading.
+    """
+    if as_json or not sys.stdout.isatty():
+        for item in items:
+            print_json(item)
+    elif nothing and len(rows) == 1:
+        print_line(nothing)
+    else:
+        for line in table(rows):
+            print_line(line)
+
+
 def hit_lines(items: Sequence[Json]) -> Iterator[str]:
     """Yield a table of search hits: score, time, kind, guid and content."""
     if not items:
@@ -129,7 +148,7 @@ def hit_lines(items: Sequence[Json]) -> Iterator[str]:
     rows = [
         (
             f"{hit['score']:.3f}",
-            _created(hit["record"]),
+            str(hit["record"]["created_at"])[:16].replace("T", " "),
             hit["record"]["kind"][:20],
             short(hit["record"]["guid"]),
             _content(hit),
@@ -158,12 +177,8 @@ def explanation_lines(output: Json) -> Iterator[str]:
     arms = [f"{sign} {name.upper()}" for sign, name in zip(signs, names, strict=False)]
     heading = ("#", "SCORE", *arms, "x FACTORS", "FOUND BY", "GUID", "CONTENT")
     rows = [_row(hit, item, names) for hit, item in zip(hits, output["items"], strict=False)]
-    yield from table(_without_empty_columns([heading, *rows]))
-
-
-def _without_empty_columns(rows: Sequence[Sequence[str]]) -> list[tuple[str, ...]]:
-    kept = [column for column in zip(*rows, strict=True) if any(column[1:])]
-    return list(zip(*kept, strict=True))
+    columns_with_values = [column for column in zip(heading, *rows, strict=True) if any(column[1:])]
+    yield from table(list(zip(*columns_with_values, strict=True)))
 
 
 def _query_lines(explanation: Json) -> Iterator[tuple[str, str]]:
@@ -241,10 +256,6 @@ def _format_retriever(arm: Json) -> str:
 
 def _value(value: object) -> str:
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
-
-
-def _created(record: Json) -> str:
-    return str(record["created_at"])[:16].replace("T", " ")
 
 
 def _content(hit: Json) -> str:

@@ -17,7 +17,7 @@ from memrelay.memory.control.key_requests import (
 from memrelay.memory.control.keys import CreatedKey, KeysExist
 from memrelay.memory.errors import InvalidInput
 from memrelay.pipelines.report import Report
-from memrelay.pipelines.validation_faults import report_validation_error
+from memrelay.pipelines.rules import report_validation_error
 from memrelay.web.api.answers import (
     json_response,
     parse_limit,

@@ -40,7 +40,7 @@ from memrelay.memory.operations import (
 from memrelay.memory.records.data import check_integers
 from memrelay.pipelines.json_text import parse_as, too_many_keys
 from memrelay.pipelines.report import Report
-from memrelay.pipelines.validation_faults import report_validation_error
+from memrelay.pipelines.rules import report_validation_error
 from memrelay.web.api.answers import (
     check_absence,
     is_unchanged,

@@ -14,7 +14,7 @@ from memrelay.memory.engine.timestamps import format_time
 from memrelay.memory.errors import PreconditionNotMet
 from memrelay.pipelines.check import Checked, CheckedBundle, check
 from memrelay.pipelines.checked import BundleRefused
-from memrelay.pipelines.json_lines import find_lines
+from memrelay.pipelines.json_text import find_lines
 from memrelay.web.api.answers import (
     MAX_ITEMS,
     invalid_cursor,

@@ -13,7 +13,7 @@ import orjson
 from aiohttp import web
 
 from memrelay.bus.client.reconnecting import ReconnectingConnection
-from memrelay.bus.streams.recent import RecentEntry, read_recent
+from memrelay.bus.streams.log import RecentEntry, read_recent
 from memrelay.memory.control.dead_letters import DeadLetters
 from memrelay.pipelines.bundle import accepts
 from memrelay.pipelines.checked import CheckedBundle

@@ -15,8 +15,7 @@ from typing import NamedTuple
 from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.codec import decode
 from memrelay.bus.errors import MalformedMessage
-from memrelay.bus.streams.log import LogEntry
-from memrelay.bus.streams.message_log import read_message_log
+from memrelay.bus.streams.log import LogEntry, read_message_log
 from memrelay.pipelines.bundle import accepts
 from memrelay.pipelines.checked import CheckedAgent
 from memrelay.web.api.directory import Served

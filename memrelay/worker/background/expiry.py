@@ -12,7 +12,6 @@ from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.errors import BusError
 from memrelay.bus.lease.workers import read_server_time
 from memrelay.memory.engine.retention import RetentionStep, delete_expired
-from memrelay.memory.engine.store import Store
 from memrelay.memory.engine.threads import DatabaseThread
 from memrelay.memory.errors import StoreBroken, StoreBusy, StoreFenced
 from memrelay.worker.run.busy_retry import run_if_exists
@@ -53,7 +52,6 @@ class ExpiryTask:
 
     @property
     def is_idle(self) -> bool:
-        """Whether `due_ms` is known."""
         return self._is_due_known and not self._has_writes.is_set()
 
     def rest(self, due_ms: int | None) -> None:
@@ -117,11 +115,9 @@ class ExpiryTask:
         return deleted.next_ms
 
     async def _announce_changes(self, name: str) -> None:
-        take_last = partial(run_if_exists, name=name, work=_take_last_change, absent=None)
+        take_last = partial(
+            run_if_exists, name=name, work=lambda store: store.feed.take_last(), absent=None
+        )
         with suppress(StoreBusy, StoreBroken):
             if (last := await self._thread.run(take_last)) is not None:
                 self._announce({name: last})
-
-
-def _take_last_change(store: Store) -> int | None:
-    return store.feed.take_last()

@@ -40,7 +40,6 @@ class IndexMergeTask:
 
     @property
     def is_idle(self) -> bool:
-        """Whether all stores are merged."""
         return not self._stores
 
     def rest(self) -> None:

@@ -213,9 +213,10 @@ class VectorTask:
 
     async def _look_for_content(self, name: str) -> None:
         """Find records of built-in stores from before, or from an import."""
-        is_unseen = name in self._unseen & self._built_in_stores
-        if is_unseen and await self._in_store(name, _has_content):
-            self._wanted.add(name)
+        if name in self._unseen & self._built_in_stores:
+            work = partial(needs_vectors, name.rpartition("/")[2])
+            if await self._in_store(name, work):
+                self._wanted.add(name)
         self._unseen.discard(name)
 
     async def _embed(self, name: str, task: EmbeddingTask, embedder: Embedder) -> None:
@@ -270,8 +271,3 @@ class VectorTask:
         if fault and fault != self.fault:
             log.warning("vectors_paused", reason=fault, stores=self._stores)
         self.fault = fault
-
-
-def _has_content(store: Store) -> bool:
-    """Return whether a built-in store has something that is searched by meaning."""
-    return needs_vectors(store.memory_id.rpartition("/")[2], store)

@@ -60,7 +60,6 @@ class BusOperations:
             await asyncio.sleep(PAUSE_S)
 
     async def close(self) -> None:
-        """Close the connections."""
         await self._stack.aclose()
 
 
@@ -68,13 +67,8 @@ class CallOperations:
     """The operations that one deferred call calls on its pipeline, as the agent `actor`."""
 
     def __init__(self, bus: BusOperations, uid: str, actor: str, deferred_call_id: str) -> None:
-        self._bus, self._uid, self._actor, self._deferred_call_id = (
-            bus,
-            uid,
-            actor,
-            deferred_call_id,
-        )
-        self._count = 0
+        self._bus, self._uid, self._actor = bus, uid, actor
+        self._deferred_call_id, self._count = deferred_call_id, 0
 
     async def call(self, name: str, given: Mapping[str, Any], store: str, key: str) -> Any:
         """Return the output of an operation. Raises OperationFailed."""

@@ -93,7 +93,6 @@ class OpenDeferredCalls:
 
     @property
     def is_full(self) -> bool:
-        """Whether a limit is reached."""
         return len(self._sizes) >= self._max_deferred_calls or self._bytes >= self.MAX_BYTES
 
     @property

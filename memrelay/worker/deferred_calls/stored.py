@@ -33,7 +33,6 @@ def pack_error(text: str) -> bytes:
 
 
 def parse_request(pending: Pending) -> Any:
-    """Return the request of a row."""
     return orjson.loads(pending.request or b"{}")["request"]
 
 

@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.codec import make_mid
+from memrelay.bus.keys import PublicSwarm
 from memrelay.bus.lease.fencing import MOST_BYTES, FencedWriter, log_refusals
 from memrelay.bus.public_listeners import list_listeners
-from memrelay.bus.public_swarms import PublicSwarm
 from memrelay.bus.streams.entry import NewEntry
 from memrelay.worker.run.outcome import Outcome, PublicMessageLimit
 
@@ -64,21 +64,18 @@ class PublicFanout:
         BusRefused and Fenced; then the outcomes must not be acknowledged.
         """
         waiting: list[bytes] = []
-        size, known = 0, dict[str, list[str]]()
+        size, listeners = 0, dict[str, list[str]]()
         for message in _find_public(outcomes, self._public_limit):
-            for uid in await self._find_listeners(message.swarm.name, known):
+            swarm = message.swarm.name
+            if swarm not in listeners:
+                listeners[swarm] = await list_listeners(self._control, swarm)
+            for uid in listeners[swarm]:
                 waiting.append(message.pack_append(uid))
                 size += len(waiting[-1])
                 if size > MOST_BYTES:
                     log_refusals(await self._writer.send(waiting, len(waiting)), [message.uid])
                     waiting, size = [], 0
         return waiting
-
-    async def _find_listeners(self, swarm: str, known: dict[str, list[str]]) -> list[str]:
-        """Read the listeners of a swarm, once per batch."""
-        if swarm not in known:
-            known[swarm] = await list_listeners(self._control, swarm)
-        return known[swarm]
 
 
 def _find_public(

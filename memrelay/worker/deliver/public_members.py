@@ -89,7 +89,6 @@ class PublicMembers:
 
 
 def make_members(plan: Plan) -> Iterable[Member]:
-    """Return the memberships of a pipeline."""
     return [
         Member(swarm, plan.uid, swarm in plan.listens_in_public) for swarm in sorted(plan.public)
     ]

@@ -11,12 +11,7 @@ from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.client.resp import Word, pack
 from memrelay.bus.errors import BusRefused
 from memrelay.bus.keys import GROUP, input_key
-from memrelay.bus.streams.read_size import (
-    READ_BYTES,
-    count_fitting,
-    measure_command,
-    read_count,
-)
+from memrelay.bus.streams.input_stream import READ_BYTES, count_fitting, measure_command, read_count
 from memrelay.pipelines.plan import Plan
 from memrelay.worker.limits import WorkerLimits
 from memrelay.worker.metrics import Metrics
@@ -76,7 +71,6 @@ class Slot:
         self._wake_event.set()
 
     def take(self) -> list[Entry]:
-        """Remove and return the entries."""
         if not self._entries:
             return []
         entries, self._entries = self._entries, []
@@ -85,7 +79,6 @@ class Slot:
 
 
 def to_entries(plan: Plan, entries: RawEntries) -> list[Entry]:
-    """Return the entries in a reply of the server."""
     return [
         make_replay(ident.decode(), plan, fields)
         if b"replay_of" in fields

@@ -10,7 +10,7 @@ from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.codec import encode
 from memrelay.bus.errors import BusRefused
 from memrelay.bus.message import PLAIN, Message, Part
-from memrelay.bus.streams.timer import tick
+from memrelay.bus.streams.input_stream import tick
 from memrelay.pipelines.plan import Plan, Timer
 from memrelay.worker.waiting import wait
 

@@ -5,16 +5,22 @@ commits is detected. `pipeline:{uid}:stores` is a hash from `memory_id` to the s
 (memrelay/memory/engine/connection.py).
 """
 
+import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import reduce
+from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.client.resp import pack
 from memrelay.bus.errors import Fenced
 from memrelay.bus.keys import GROUP, input_key, owner_key, stores_key
 from memrelay.bus.lease.lease import REST, Lease
-from memrelay.memory.engine.memory_id import is_memory_id
+from memrelay.memory.engine.damage import note_of
+from memrelay.memory.engine.memory_id import is_memory_id, store_path
 from memrelay.pipelines.plan import Plan
 from memrelay.worker.intake.reader import (
     Slot,
@@ -24,14 +30,6 @@ from memrelay.worker.intake.reader import (
     read_unfinished,
 )
 from memrelay.worker.ownership.host_locks import HostLocks
-from memrelay.worker.ownership.idle_checkpoint import (
-    IdleCheckpoint,
-    describe_files,
-    is_valid,
-    merge_checkpoints,
-    pack_checkpoint,
-    parse_checkpoint,
-)
 from memrelay.worker.run.inputs import Entry, parse_arrival
 
 # Other values in the hash are not marks, and are ignored.
@@ -40,6 +38,27 @@ MARK = re.compile(rb"[ -9;-~]*:[0-9]{1,18}")
 VectorState = tuple[list[str], dict[str, str], str]
 # Entries that are read together during recovery.
 ENTRIES_TOGETHER = 256
+
+
+class IdleCheckpoint(msgspec.Struct, frozen=True):
+    """The owner's proof that nothing is pending in a pipeline's stores.
+
+    The owner writes it on the bus when the pipeline is idle and its store files are closed. As long
+    as the files, the bundle and the input are the same, a later owner need not open the stores
+    before the first message.
+
+    `files` has the state of each store's file, "" if it does not exist. Something expires at
+    `due_ms` (Unix ms), None for never. `wanted` are stores that need vectors, `fingerprints` those
+    of the searched vectors, and `embedder` is the configured one. `epoch` is that of the owner.
+    """
+
+    bundle: str
+    files: dict[str, str]
+    due_ms: int | None
+    wanted: list[str]
+    fingerprints: dict[str, str]
+    embedder: str
+    epoch: int = 0
 
 
 class GroupLease:
@@ -104,16 +123,17 @@ class GroupLease:
     def find_idle_checkpoint(self) -> IdleCheckpoint | None:
         """Return the valid checkpoint of the whole group, None if its stores must be opened."""
         checkpoints = [self._checkpoints.get(plan.uid) for plan in self.plans]
-        found = [
+        valid = [
             checkpoint
             for plan, checkpoint in zip(self.plans, checkpoints, strict=True)
             if checkpoint is not None
-            and is_valid(checkpoint, plan, self.host_locks.root)
+            and checkpoint.bundle == plan.hash
+            and checkpoint.files == describe_files(self.host_locks.root, plan.all_stores)
             and (not self.is_shared or checkpoint.epoch == self.epoch - 1)
         ]
-        if self.unfinished or len(found) < len(checkpoints) or not self.may_rest:
+        if self.unfinished or len(valid) < len(checkpoints) or not self.may_rest:
             return None
-        return merge_checkpoints(found)
+        return reduce(_merge, valid)
 
     def remember_checkpoint(self, uid: str, data: bytes | None) -> None:
         """Remember the idle checkpoint that the server has for a pipeline."""
@@ -129,7 +149,7 @@ class GroupLease:
             files = describe_files(self.host_locks.root, plan.all_stores)
             if files is None:
                 return False
-            data[plan.uid] = pack_checkpoint(
+            data[plan.uid] = msgspec.json.encode(
                 IdleCheckpoint(plan.hash, files, due_ms, *vectors, epoch=self.epoch)
             )
         await self.lease.write_idle_checkpoints(data)
@@ -211,3 +231,45 @@ def parse_marks(words: Sequence[bytes]) -> list[tuple[str, str]]:
         if is_memory_id(memory_id) and MARK.fullmatch(mark):
             found.append((memory_id, mark.decode()))
     return found
+
+
+def parse_checkpoint(data: bytes | None) -> IdleCheckpoint | None:
+    """Return the checkpoint in a reply of the server; None for none and for a malformed one."""
+    try:
+        return msgspec.json.decode(data, type=IdleCheckpoint) if data else None
+    except msgspec.DecodeError:
+        return None
+
+
+def describe_files(root: Path, names: Collection[str]) -> dict[str, str] | None:
+    """Return the state of each store's file; None if one may be open for writes or damaged."""
+    found = {name: _describe_file(store_path(root, name)) for name in names}
+    return None if None in found.values() else {name: state or "" for name, state in found.items()}
+
+
+def _merge(one: IdleCheckpoint, other: IdleCheckpoint) -> IdleCheckpoint:
+    due_ms = [due for due in (one.due_ms, other.due_ms) if due is not None]
+    return IdleCheckpoint(
+        "",
+        one.files | other.files,
+        min(due_ms, default=None),
+        [*one.wanted, *other.wanted],
+        one.fingerprints | other.fingerprints,
+        one.embedder,
+    )
+
+
+def _describe_file(path: Path) -> str | None:
+    """Return the inode, size and time of a file without a log; None if it has a log or a note."""
+    if note_of(path).exists():
+        return None
+    try:
+        if os.stat(f"{path}-wal").st_size:
+            return None
+    except FileNotFoundError:
+        pass
+    try:
+        found = os.stat(path)
+    except FileNotFoundError:
+        return ""
+    return f"{found.st_ino}.{found.st_size}.{found.st_mtime_ns}"

@@ -24,10 +24,16 @@ from memrelay.pipelines.secret_references import NO_SECRETS, SecretResolver
 from memrelay.worker.deliver.settled import SettledInputs
 from memrelay.worker.errors import CascadeFault, describe_error, find_subscriber, subscriber_note
 from memrelay.worker.limits import WorkerLimits
-from memrelay.worker.run.attempt_journal import AttemptJournal
-from memrelay.worker.run.calls import answer_by_key, carry_out, make_digest, make_producer_key
+from memrelay.worker.run.calls import (
+    answer_by_key,
+    carry_out,
+    find_step_results,
+    keep_step_results,
+    make_digest,
+    make_producer_key,
+)
 from memrelay.worker.run.cascade import Cascade
-from memrelay.worker.run.crash_isolation import CrashIsolation
+from memrelay.worker.run.crash_isolation import AttemptJournal, CrashIsolation
 from memrelay.worker.run.inputs import (
     Call,
     Entry,
@@ -39,7 +45,6 @@ from memrelay.worker.run.inputs import (
 )
 from memrelay.worker.run.outcome import Outcome, PublicMessageLimit, failed_outcome, new_outcome
 from memrelay.worker.run.retries import DELAYED, Delayed, Retries, delayed_outcome
-from memrelay.worker.run.step_results import find_step_results, keep_step_results
 
 log = structlog.stdlib.get_logger(__name__)
 DAY_MS = 86_400_000
@@ -158,19 +163,15 @@ class Batch:
             raise
         # The fault of a block fails only its message, never the batch or the worker.
         except (Exception, SystemExit) as error:
-            self._note_subscriber(error)
+            subscriber, self._cascade.calling = self._cascade.calling, None
+            if subscriber is not None:
+                error.add_note(subscriber_note(subscriber.agent.alias, subscriber.block))
             self._roll_back()
             return len(outcomes), error
         self._result.outcomes += outcomes
         self._rest = self._rest[len(outcomes) :]
         self._size += size
         return len(outcomes), None
-
-    def _note_subscriber(self, error: BaseException) -> None:
-        """Note the agent whose block has raised an exception."""
-        subscriber, self._cascade.calling = self._cascade.calling, None
-        if subscriber is not None:
-            error.add_note(subscriber_note(subscriber.agent.alias, subscriber.block))
 
     def _count_together(self) -> int:
         if self._journal is None:
@@ -216,7 +217,9 @@ class Batch:
         repeated = self._find_repeat(work)
         if repeated is not None:
             self._result.duplicates[one.plan.uid] += 1
-            self._repeat_signal(repeated.store)
+            # Announce the changes of the input, because a crash may have prevented that.
+            if repeated.store and (feed := self._stores.get(repeated.store).feed).is_on:
+                self._result.changes[repeated.store] = feed.last
             return repeated
         if work.replay_entry:
             if work.key in self._gone:
@@ -334,11 +337,6 @@ class Batch:
             stores = [self._cascade.touched.get(name) or self._stores.get(name) for name in names]
             repeat.step_results = find_step_results(work, repeat.publish_id, stores)
         return repeat
-
-    def _repeat_signal(self, memory_id: str) -> None:
-        """Announce the changes of a finished input, because a crash may have prevented that."""
-        if memory_id and (feed := self._stores.get(memory_id).feed).is_on:
-            self._result.changes[memory_id] = feed.last
 
     def _find_unrouted(self, one: Work) -> Outcome | None:
         """Return the outcome of an entry that an earlier bundle ran and this one cannot."""

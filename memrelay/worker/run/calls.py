@@ -1,6 +1,7 @@
 """Carries out operations that arrive as entries, and compares repeated idempotency keys."""
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from hashlib import blake2b
 from itertools import count
@@ -9,17 +10,21 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 from pydantic import ValidationError
 
+from memrelay.blocks.contract import Transient
 from memrelay.bus.request import KEY_REUSED, REFUSED, error_answer
 from memrelay.memory.engine.idempotency import ProducerKey
+from memrelay.memory.engine.inbox import Inbox
 from memrelay.memory.engine.memory_id import built_in_store, is_closed
+from memrelay.memory.engine.open_for_read import read_only
 from memrelay.memory.engine.store import Store
+from memrelay.memory.engine.stores import OpenStores
 from memrelay.memory.errors import InvalidInput, Refused
 from memrelay.memory.operations import Context, Operation, Steps
 from memrelay.memory.records.ids import derive_guid, input_time_ms
 from memrelay.memory.search.text.languages import DEFAULT_LANGUAGE
 from memrelay.pipelines.plan import Plan
 from memrelay.pipelines.rules import in_a_line
-from memrelay.worker.run.inputs import CALL_KEY_PREFIX, Call, Input
+from memrelay.worker.run.inputs import CALL_KEY_PREFIX, STEP_MARK, Call, Input
 from memrelay.worker.run.outcome import Outcome, new_outcome, read_call_digest
 
 if TYPE_CHECKING:
@@ -189,3 +194,83 @@ def key_conflict(work: Input, kept: bytes) -> bytes:
         "pipeline for another operation, store or input, and nothing was changed; keys are "
         "remembered for worker.producer_id_days: give this call a key of its own",
     )
+
+
+# Results of a cascade's steps in other stores. The row of the key has only the results of the first
+# store. Each further step keeps its own results in its own store, under the key with a suffix.
+
+# How long a repeat waits before it looks again for the end of the first cascade, and in total.
+PAUSE_S, LONGEST_WAIT_S = 0.2, 60.0
+
+
+def keep_step_results(inbox: Inbox, work: Input, outcome: Outcome, now_ms: int) -> None:
+    """Keep the results of a step, in the transaction with its effects."""
+    if outcome.results:
+        number = sum(1 for _ in _stored_answers(inbox, work, work.step_of))
+        inbox.keys.add(_step_key(work, work.step_of, number), outcome.to_answer(), now_ms)
+
+
+def find_step_results(work: Input, first_id: str, stores: Sequence[Store]) -> list[bytes]:
+    """Return the results of the steps of the input `first_id`, in the order of the steps.
+
+    `work` repeats its idempotency key. Raises Transient while a step has not ended. A repeat that
+    is older than LONGEST_WAIT_S gets the results that there are.
+    """
+    age_s = time.time() - input_time_ms(work.id) / 1000
+    is_running = any(store.pending.has_cascade(work.plan.uid, first_id) for store in stores)
+    if is_running and age_s < LONGEST_WAIT_S:
+        raise Transient("the first message with this id still runs", PAUSE_S, counts=False)
+    steps = []
+    for store in stores:
+        for answer in _stored_answers(store.inbox, work, work.producer_id):
+            step = new_outcome(work)
+            step.take_answer(answer)
+            steps.append(step)
+    steps.sort(key=lambda step: _find_position(step.publish_id))
+    return [step.messages[number][1] for step in steps for number in step.results]
+
+
+def _stored_answers(inbox: Inbox, work: Input, producer_id: str) -> Iterator[bytes]:
+    for number in count():
+        answer = inbox.keys.find(_step_key(work, producer_id, number).digest)
+        if answer is None:
+            return
+        yield answer
+
+
+def _step_key(work: Input, producer_id: str, number: int) -> ProducerKey:
+    return ProducerKey(work.plan.uid, f"{producer_id}{STEP_MARK}{number}", is_call=False)
+
+
+def _find_position(ident: str) -> tuple[int, list[list[int]]]:
+    """Return the position of a step in its cascade: its depth, then its path.
+
+    The id of a step is `<first id>.<messages>+<steps>`, and so on for its own steps.
+    """
+    path = [[int(number) for number in part.split("+")] for part in ident.split(".")[1:]]
+    return len(path), path
+
+
+def open_second_store(
+    stores: OpenStores,
+    plan: Plan,
+    memory_id: str,
+    act: tuple[int, str],
+    touched: Mapping[str, Store],
+) -> "ReadOnlyStore":
+    """Return a view of a store of the plan for reads, in the same thread and without a transaction.
+
+    A store in `touched` has uncommitted writes of the batch, which are visible. `act` is the time
+    (Unix ms) and the actor of the reader. Raises Refused for a store of another pipeline and for
+    the built-in store of the items, whose operations check the access.
+    """
+    readable = [name for name in plan.all_stores if not is_closed(name)]
+    if memory_id not in readable:
+        raise Refused(
+            f"pipeline {plan.uid} has no store {memory_id[:200]!r} to read; it has "
+            f"{', '.join(readable)}"
+        )
+    store = touched.get(memory_id) or stores.get(memory_id)
+    if store.records.versions.current_act[:2] != act:
+        store.records.set_actor(*act)
+    return read_only(store)

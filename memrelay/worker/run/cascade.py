@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from memrelay.blocks.contract import Call, DeferredCall, Limits
 from memrelay.bus.codec import encode, encode_kept
+from memrelay.bus.keys import PublicSwarm
 from memrelay.bus.message import Message
-from memrelay.bus.public_swarms import PublicSwarm
 from memrelay.memory.engine.inbox import Pending
 from memrelay.memory.engine.store import Store
 from memrelay.memory.engine.stores import OpenStores
@@ -22,9 +22,9 @@ from memrelay.worker.deferred_calls.execute import resume
 from memrelay.worker.deferred_calls.stored import pack_request
 from memrelay.worker.errors import BlockFault, TooManyBytes, TooManyHops, TooManyMessages
 from memrelay.worker.limits import WorkerLimits
+from memrelay.worker.run.calls import open_second_store
 from memrelay.worker.run.inputs import STEP_MARK, Input, Published
 from memrelay.worker.run.outcome import Outcome, PublicMessageLimit, new_outcome
-from memrelay.worker.run.second_store import open_second_store
 
 if TYPE_CHECKING:
     from memrelay.memory.engine.open_for_read import ReadOnlyStore
@@ -103,7 +103,8 @@ class Cascade:
         if memory_id:
             outcome = self.outcome
             if outcome.store and outcome.store != memory_id:
-                self._continue_later(subscriber, swarm, message, hop)
+                # The step runs as its own input, in a transaction of its store.
+                self._add_pending(subscriber, swarm, message, hop)
                 return
             outcome.store, tx = memory_id, self.touched.get(memory_id) or self.begin(memory_id)
             tx.records.set_actor(self._now_ms, agent.name)
@@ -176,12 +177,6 @@ class Cascade:
     ) -> "ReadOnlyStore":
         """Return another store of a pipeline for reads. Raises Refused."""
         return open_second_store(self._stores, plan, memory_id, act, self.touched)
-
-    def _continue_later(
-        self, subscriber: PlannedAgent, swarm: str, message: Message, hop: int
-    ) -> None:
-        """Keep a step for another store in this store's transaction. It runs as its own input."""
-        self._add_pending(subscriber, swarm, message, hop)
 
     def _keep_deferred_call(
         self, subscriber: PlannedAgent, swarm: str, message: Message, hop: int, answer: object

@@ -52,7 +52,6 @@ class DelayQueue:
 
     @property
     def is_full(self) -> bool:
-        """Whether a limit is reached."""
         return len(self._heap) >= self.MAX_INPUTS or self._bytes >= self.MAX_BYTES
 
     @property
@@ -139,8 +138,6 @@ class ReplyTracker:
 
 
 class Continuations:
-    """The continuations of one group."""
-
     def __init__(self, retry: BusyRetry, shared: WorkerContext, wanted: asyncio.Event) -> None:
         self._retry, self._shared = retry, shared
         self.deferred_calls = OpenDeferredCalls(shared.deferred_calls, wanted, shared.limits)
@@ -213,11 +210,8 @@ class Continuations:
             ended.popleft()
 
     async def _keep_result(self, deferred_call: OpenDeferredCall, ended: Ended) -> None:
-        pending, memory_id, now_ms = (
-            deferred_call.pending,
-            deferred_call.memory_id,
-            time.time_ns() // 1_000_000,
-        )
+        pending, memory_id = deferred_call.pending, deferred_call.memory_id
+        now_ms = time.time_ns() // 1_000_000
         if self.deferred_calls.is_dropped(pending.id):
             self._end_dropped(deferred_call)
             return
@@ -323,9 +317,13 @@ class Continuations:
         self.stores[pending.id] = memory_id
         self._expect(pending)
         if pending.is_deferred_call:
-            self._begin_deferred_call(
-                OpenDeferredCall(pending, memory_id, plan, crashes > 1), crashes
-            )
+            deferred_call = OpenDeferredCall(pending, memory_id, plan, crashes > 1)
+            if crashes <= limits.attempts:
+                self.deferred_calls.add(deferred_call)
+                return
+            reason = f"the worker ended {limits.attempts} times while it executed this request"
+            self.deferred_calls.hold(pending, plan)
+            self.deferred_calls.ended.append((deferred_call, Ended(pack_error(reason))))
             return
         if pending.request is not None:
             self.deferred_calls.hold(pending, plan)
@@ -336,15 +334,6 @@ class Continuations:
             self.delay_queue.add(work, len(pending.data), in_s)
         else:
             self._due.append(work)
-
-    def _begin_deferred_call(self, deferred_call: OpenDeferredCall, crashes: int) -> None:
-        most = self._shared.limits.attempts
-        if crashes > most:
-            reason = f"the worker ended {most} times while it executed this request"
-            self.deferred_calls.hold(deferred_call.pending, deferred_call.plan)
-            self.deferred_calls.ended.append((deferred_call, Ended(pack_error(reason))))
-        else:
-            self.deferred_calls.add(deferred_call)
 
 
 def _exceed_limit(pending: Pending, memory_id: str, limits: WorkerLimits) -> Outcome:

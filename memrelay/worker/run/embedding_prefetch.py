@@ -10,7 +10,8 @@ without a vector if none was made in time.
 import asyncio
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from typing import Any
 
 import orjson
 import structlog
@@ -67,9 +68,7 @@ class EmbeddingPrefetch:
         if not later:
             return entries
         for start in range(0, len(later), TEXTS_TOGETHER):
-            task = asyncio.create_task(self._prepare_later(later[start : start + TEXTS_TOGETHER]))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._start(self._prepare_later(later[start : start + TEXTS_TOGETHER]))
         ids = {entry.id for entry, _ in later}
         return [entry for entry in entries if entry.id not in ids]
 
@@ -81,9 +80,7 @@ class EmbeddingPrefetch:
     def postpone(self, calls: Iterable[tuple[Entry, float]]) -> None:
         """Return calls from `take` again after their seconds have passed."""
         for entry, after_s in calls:
-            task = asyncio.create_task(self._take_later(entry, after_s))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._start(self._take_later(entry, after_s))
 
     async def prepare(self, entries: Iterable[Entry]) -> None:
         """Return when the vectors of these entries are known, or the wait is over."""
@@ -94,6 +91,11 @@ class EmbeddingPrefetch:
         """Stop waiting. Calls that were not taken stay pending."""
         for task in self._tasks:
             task.cancel()
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     async def _take_later(self, entry: Entry, after_s: float) -> None:
         await asyncio.sleep(after_s)

@@ -25,10 +25,10 @@ from memrelay.worker.deliver.outbox import Outbox, pack_signals, publish_signals
 from memrelay.worker.deliver.settled import SettledInputs
 from memrelay.worker.intake.reader import Slot, read_unfinished
 from memrelay.worker.ownership.group_lease import GroupLease, pack_marks
-from memrelay.worker.run.attempt_journal import AttemptJournal
 from memrelay.worker.run.batch import Batch, BatchResult
 from memrelay.worker.run.busy_retry import BusyRetry
 from memrelay.worker.run.continuations import Continuations
+from memrelay.worker.run.crash_isolation import AttemptJournal
 from memrelay.worker.run.dead_letters import (
     KnownDeadLetters,
     find_dead_letters,
@@ -39,8 +39,7 @@ from memrelay.worker.run.embedding_prefetch import EmbeddingPrefetch
 from memrelay.worker.run.inputs import Entry, Work, get_arrival
 from memrelay.worker.run.outcome import Outcome
 from memrelay.worker.run.queries import Queries
-from memrelay.worker.run.recovery import Recovery, close_stores, list_feeds
-from memrelay.worker.run.recovery_turns import RecoveryTurns
+from memrelay.worker.run.recovery import Recovery, RecoveryTurns, close_stores, list_feeds
 from memrelay.worker.run.retries import Retries
 from memrelay.worker.shared import WorkerContext
 from memrelay.worker.waiting import in_background, wait
@@ -119,11 +118,8 @@ class Group:
         self.plans, self.key, self.stores = plans, make_group_key(plans), stores
         self.slots, self.vectors = parts.slots, parts.vectors
         self._parts, self._shared = parts, shared
-        self._wake_event, self._retry, self._recovery = (
-            parts.wake_event,
-            parts.retry,
-            parts.recovery,
-        )
+        self._wake_event = parts.wake_event
+        self._retry, self._recovery = parts.retry, parts.recovery
         self._continuations, self._prefetch = parts.continuations, parts.prefetch
         self._publishes_in_public = any(plan.public for plan in plans)
         # Continuations, and inputs that a full batch left over: they run before new entries.
@@ -154,7 +150,6 @@ class Group:
         return self._continuations.deferred_calls.count(uid)
 
     def has_deferred_call(self, uid: str, alias: str) -> bool:
-        """Return whether an agent waits for a deferred call."""
         return self._continuations.deferred_calls.has_agent(uid, alias)
 
     @property
@@ -305,10 +300,8 @@ class Group:
         self._shared.checkpoint("at rest")
 
     async def _serve(self, lease: GroupLease) -> None:
-        delay_queue, deferred_calls = (
-            self._continuations.delay_queue,
-            self._continuations.deferred_calls,
-        )
+        delay_queue = self._continuations.delay_queue
+        deferred_calls = self._continuations.deferred_calls
         while True:
             await self._take_continuations()
             self._todo.extend(delay_queue.take())
@@ -481,7 +474,6 @@ class _SentBatch(NamedTuple):
 
     @property
     def has_left(self) -> bool:
-        """Whether the server has it."""
         return all(future.done() for future in self.futures)
 
 
@@ -496,28 +488,7 @@ def create_group(
     continuations = Continuations(retry, shared, wake_event)
     vectors = VectorTask(plans, stores, thread, shared)
     announce = partial(publish_signals, plans, outbox)
-    parts = GroupParts(
-        thread,
-        outbox,
-        wake_event,
-        slots,
-        retry,
-        Recovery(stores, _unnamed(stores, plans), retry, shared),
-        continuations,
-        EmbeddingPrefetch(shared.questions, wake_event, vectors.fingerprint),
-        _make_queries(thread, stores, outbox, shared),
-        vectors,
-        ExpiryTask(stores, thread, shared.limits.history_days, announce),
-        IndexMergeTask(stores, thread, vectors.wake),
-        ErasureTask(plans, stores, thread, shared, continuations.drop),
-    )
-    return Group(plans, stores, parts, shared)
-
-
-def _make_queries(
-    thread: DatabaseThread, stores: Sequence[str], outbox: Outbox, shared: WorkerContext
-) -> Queries:
-    return Queries(
+    queries = Queries(
         thread,
         stores,
         outbox.publish,
@@ -525,12 +496,24 @@ def _make_queries(
         clock=shared.clock,
         database=shared.database,
     )
-
-
-def _unnamed(stores: Iterable[str], plans: Iterable[Plan]) -> list[str]:
-    """Return the built-in stores that no agent of the pipelines names."""
-    named = {name for plan in plans for name in plan.stores}
-    return [name for name in stores if name not in named]
+    # Built-in stores that no agent of the pipelines names.
+    unnamed = [name for name in stores if all(name not in plan.stores for plan in plans)]
+    parts = GroupParts(
+        thread,
+        outbox,
+        wake_event,
+        slots,
+        retry,
+        Recovery(stores, unnamed, retry, shared),
+        continuations,
+        EmbeddingPrefetch(shared.questions, wake_event, vectors.fingerprint),
+        queries,
+        vectors,
+        ExpiryTask(stores, thread, shared.limits.history_days, announce),
+        IndexMergeTask(stores, thread, vectors.wake),
+        ErasureTask(plans, stores, thread, shared, continuations.drop),
+    )
+    return Group(plans, stores, parts, shared)
 
 
 def _take_over_later(

@@ -129,7 +129,6 @@ class Entry(Struct, frozen=True, gc=False):
         return f"{self.plan.uid}/{self.id}"
 
     def field(self, name: bytes) -> bytes:
-        """Return the value of a field, or b""."""
         return dict(zip(self.fields[::2], self.fields[1::2], strict=True)).get(name, b"")
 
     @property

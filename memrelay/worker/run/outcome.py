@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from memrelay.bus.client.resp import SwarmMessage
 from memrelay.bus.codec import encode
-from memrelay.bus.public_swarms import PublicSwarm, SwarmName
+from memrelay.bus.keys import PublicSwarm, SwarmName
 from memrelay.bus.request import REFUSED, error_answer
 from memrelay.memory.engine.inbox import Pending
 from memrelay.worker.run.inputs import Entry, Input, Published, Work

@@ -6,7 +6,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import structlog
 
@@ -38,12 +38,9 @@ from memrelay.worker.run.calls import (
     answer_call,
     answer_with,
     begin_call,
+    open_second_store,
     resolve_store,
 )
-from memrelay.worker.run.second_store import open_second_store
-
-if TYPE_CHECKING:
-    from memrelay.memory.engine.open_for_read import ReadOnlyStore
 
 log = structlog.stdlib.get_logger(__name__)
 MAX_WAITING = 1000
@@ -63,7 +60,6 @@ Publish = Callable[[str, bytes], None]
 class Query:
     """A query of a pipeline that waits. `until` is a time of the event loop's clock."""
 
-    uid: str
     operation: Operation
     question: Question
     memory_id: str
@@ -92,7 +88,7 @@ class QueryQueue:
 
     def add(self, query: Query) -> None:
         """Add a query behind those of its pipeline."""
-        self._by_uid.setdefault(query.uid, deque()).append(query)
+        self._by_uid.setdefault(query.plan.uid, deque()).append(query)
         self._count += 1
 
     def take(self) -> Query:
@@ -107,8 +103,8 @@ class QueryQueue:
     def put_back(self, queries: Sequence[Query]) -> None:
         """Add queries that were taken and did not run, so that they come next in the same order."""
         for query in reversed(queries):
-            self._by_uid.setdefault(query.uid, deque()).appendleft(query)
-            self._by_uid.move_to_end(query.uid, last=False)
+            self._by_uid.setdefault(query.plan.uid, deque()).appendleft(query)
+            self._by_uid.move_to_end(query.plan.uid, last=False)
         self._count += len(queries)
 
 
@@ -139,7 +135,6 @@ class Queries:
         self._task: asyncio.Task[None] | None = None
 
     def open(self) -> None:
-        """Begin to answer."""
         self._is_open = True
         self._start()
 
@@ -176,7 +171,7 @@ class Queries:
             return
         language = plan.languages.get(memory_id, DEFAULT_LANGUAGE)
         until = self._loop.time() + question.within_ms / 1000
-        self._waiting.add(Query(plan.uid, operation, question, memory_id, language, until, plan))
+        self._waiting.add(Query(operation, question, memory_id, language, until, plan))
         self._start()
 
     def _refuse(self, question: Question, code: str, detail: str) -> None:
@@ -192,18 +187,14 @@ class Queries:
             taken = [self._waiting.take() for _ in range(count)]
             queries = [query for query in taken if query.until > self._loop.time()]
             answers = await self._answer(queries)
-            self._put_back(queries[len(answers) :])
+            self._waiting.put_back(queries[len(answers) :])
+            if self._has_ended:
+                self.end()
             for query, answer in zip(queries, answers, strict=False):
                 if query.steps is not None:
                     self._repeat(query)
                 elif answer is not None:
                     self._publish(query.question.reply, output_answer(answer))
-
-    def _put_back(self, queries: Sequence[Query]) -> None:
-        """Let queries wait for the next hand-over, or refuse them if the owner has ended."""
-        self._waiting.put_back(queries)
-        if self._has_ended:
-            self.end()
 
     async def _answer(self, queries: Sequence[Query]) -> list[bytes | None]:
         """Answer queries together, or one by one if one of them raises.
@@ -211,7 +202,14 @@ class Queries:
         They change nothing, so they may run twice. None stands for a query that runs later, or
         continues. The last queries have no answer if the first ones took too long.
         """
-        (answers,) = await asyncio.gather(self._run_in_thread(queries), return_exceptions=True)
+        work = partial(
+            _answer_all,
+            queries=queries,
+            answer_bytes=self._answer_bytes,
+            now_ms=self._clock.now_ms,
+        )
+        running = self._thread.run(partial(run_guarded, work=work, names=self._stores))
+        (answers,) = await asyncio.gather(running, return_exceptions=True)
         if not isinstance(answers, BaseException):
             return list(answers)
         for query in queries:
@@ -234,15 +232,6 @@ class Queries:
             return
         self._waiting.add(query)
         self._start()
-
-    async def _run_in_thread(self, queries: Sequence[Query]) -> list[bytes | None]:
-        work = partial(
-            _answer_all,
-            queries=queries,
-            answer_bytes=self._answer_bytes,
-            now_ms=self._clock.now_ms,
-        )
-        return await self._thread.run(partial(run_guarded, work=work, names=self._stores))
 
 
 def _find_read_only(name: str) -> Operation:
@@ -267,7 +256,7 @@ def _answer_all(
     until_s = time.perf_counter() + TOGETHER_S
     for query in queries:
         act = query.act = query.act or (now_ms, query.question.actor)
-        open_for_read = partial(_open_second_store, stores, query.plan, act)
+        open_for_read = partial(open_second_store, stores, query.plan, act=act, touched={})
         context = Context(*act, answer_bytes, _no_guid, query.language, open_for_read=open_for_read)
         store = stores.get(query.memory_id)
         if query.operation.begin is None:
@@ -301,12 +290,6 @@ def _advance(query: Query, store: Store, context: Context, until_s: float) -> An
         return end.value
     query.steps = steps
     return CONTINUES
-
-
-def _open_second_store(
-    stores: OpenStores, plan: Plan, act: tuple[int, str], memory_id: str
-) -> "ReadOnlyStore":
-    return open_second_store(stores, plan, memory_id, act, {})
 
 
 def _no_guid() -> str:

@@ -3,15 +3,17 @@
 The group takes over its stores, runs what was in flight, and clears the journal of attempts.
 """
 
+import asyncio
 import time
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Sequence
+from contextlib import asynccontextmanager
 from functools import partial
 from itertools import product
 from typing import NamedTuple
 
 import structlog
 
-from memrelay.bus.streams.stream_ids import raise_last_id
+from memrelay.bus.streams.input_stream import raise_last_id
 from memrelay.memory.engine.models import list_hooks, load
 from memrelay.memory.engine.stores import OpenStores
 from memrelay.memory.errors import StoreBroken, StoreFenced
@@ -249,3 +251,48 @@ def _move_some_keys(stores: OpenStores, uid: str, old: str, new: str, with_calls
     with stores.get(old).transaction() as store:
         store.inbox.keys.forget(kept)
     return True
+
+
+# Groups that recover at a time. While one waits for the bus, others use the database threads.
+TOGETHER = 4
+# The next group begins after this time, even if a store is locked or a block hangs.
+PATIENCE_S = 0.5
+
+
+class RecoveryTurns:
+    """Grants turns of recovery in the order in which groups ask for them.
+
+    If all groups recovered together, each would lose its open store to the others between two
+    steps.
+    """
+
+    def __init__(self) -> None:
+        self._free = asyncio.Semaphore(TOGETHER)
+        # Groups that have not recovered.
+        self.unfinished = 0
+
+    @asynccontextmanager
+    async def take(self) -> AsyncIterator[None]:
+        """Wait for a turn, and end it with the block or after PATIENCE_S."""
+        self.unfinished += 1
+        try:
+            await self._free.acquire()
+            turn = _Turn(self._free)
+            try:
+                yield
+            finally:
+                turn.end()
+        finally:
+            self.unfinished -= 1
+
+
+class _Turn:
+    def __init__(self, free: asyncio.Semaphore) -> None:
+        self._free, self._has_ended = free, False
+        self._timer = asyncio.get_running_loop().call_later(PATIENCE_S, self.end)
+
+    def end(self) -> None:
+        self._timer.cancel()
+        if not self._has_ended:
+            self._has_ended = True
+            self._free.release()

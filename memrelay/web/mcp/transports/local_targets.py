@@ -17,7 +17,7 @@ from memrelay.memory.errors import MemoryFault, StoreBusy
 from memrelay.memory.operations import Operation, known_operation
 from memrelay.memory.seal_keys import SealKeys
 from memrelay.pipelines.report import Report
-from memrelay.pipelines.validation_faults import report_validation_error
+from memrelay.pipelines.rules import report_validation_error
 from memrelay.web.api.operation_scopes import hide_output, scope_of_command, scopes_of
 from memrelay.web.mcp.session import ACTOR
 from memrelay.web.mcp.tool import (
