@@ -8,7 +8,6 @@ import asyncio
 import socket
 from collections.abc import Mapping
 from ipaddress import ip_address
-from types import TracebackType
 from typing import NamedTuple, Self
 
 import aiohttp
@@ -48,7 +47,7 @@ class _CheckedResolver(AbstractResolver):
         resolved = await asyncio.get_running_loop().getaddrinfo(
             host, port, type=socket.SOCK_STREAM, family=family
         )
-        addresses = [str(place[0]) for *_, place in resolved]
+        addresses = [str(endpoint[0]) for *_, endpoint in resolved]
         for address in addresses:
             check_public(host, address)
         return [
@@ -98,12 +97,7 @@ class GuardedClient:
         )
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         """Close all connections."""
         await self._session.close()
 

@@ -82,14 +82,14 @@ class ChatModel:
         """
         options = self._options
         limit = "max_completion_tokens" if NEW_LIMIT.match(options.model) else "max_tokens"
-        given = {
+        fields = {
             "model": options.model,
             "messages": messages,
             "temperature": options.temperature,
             limit: options.max_tokens,
             "tools": tools or None,
         }
-        body = orjson.dumps({name: value for name, value in given.items() if value is not None})
+        body = orjson.dumps({name: value for name, value in fields.items() if value is not None})
         return self._parse(await self._send(body, request_id))
 
     async def _send(self, body: bytes, request_id: str) -> Answer:
@@ -135,15 +135,15 @@ class ChatModel:
             fault = self._describe(answer)
             raise (EmptyText if EMPTY_TEXT in fault.lower() else ModelFault)(fault)
         try:
-            found = orjson.loads(answer.body)["choices"][0]["message"]
+            message = orjson.loads(answer.body)["choices"][0]["message"]
         except (ValueError, LookupError, TypeError) as error:
             raise ModelFault(
                 f"{self._options.host} does not answer like {PATH}: check `url`; the answer begins "
                 f"with {self._clean(answer.body[:100].decode(errors='replace'))!r}"
             ) from error
-        if not isinstance(found, dict):
+        if not isinstance(message, dict):
             raise ModelFault(f"{self._options.host} does not answer like {PATH}: check `url`")
-        return parse_response(found)
+        return parse_response(message)
 
     def _describe(self, answer: Answer) -> str:
         """Return the fault in an answer, with what to check."""
@@ -185,10 +185,10 @@ def parse_retry_after(header: str, default_s: float) -> float:
 def _reason_in(body: bytes) -> str:
     """Return the reason in the body of a fault: `error.message`, `error`, or `message`."""
     try:
-        found = orjson.loads(body)
+        reason = orjson.loads(body)
     except ValueError:
         return ""
     for _ in range(2):
-        if isinstance(found, dict):
-            found = found.get("error") or found.get("message") or found.get("detail") or ""
-    return found if isinstance(found, str) else ""
+        if isinstance(reason, dict):
+            reason = reason.get("error") or reason.get("message") or reason.get("detail") or ""
+    return reason if isinstance(reason, str) else ""

@@ -63,13 +63,13 @@ class MemrelaySaver(BaseCheckpointSaver[int]):
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """Return the checkpoint that the config names, or the newest of its thread."""
-        found: CheckpointTuple | None = self._run(self._get(config))
-        return found
+        stored: CheckpointTuple | None = self._run(self._get(config))
+        return stored
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """Return the checkpoint that the config names, or the newest of its thread."""
-        found: CheckpointTuple | None = await self._arun(self._get(config))
-        return found
+        stored: CheckpointTuple | None = await self._arun(self._get(config))
+        return stored
 
     def list(
         self,
@@ -81,8 +81,8 @@ class MemrelaySaver(BaseCheckpointSaver[int]):
     ) -> Iterator[CheckpointTuple]:
         """Yield checkpoints, the newest first. `filter` has values of their metadata."""
         for one in self._run(self._list(config, filter, before, limit)):
-            if (found := self.get_tuple(one)) is not None:
-                yield found
+            if (stored := self.get_tuple(one)) is not None:
+                yield stored
 
     async def alist(
         self,
@@ -94,8 +94,8 @@ class MemrelaySaver(BaseCheckpointSaver[int]):
     ) -> AsyncIterator[CheckpointTuple]:
         """Yield checkpoints, the newest first. `filter` has values of their metadata."""
         for one in await self._arun(self._list(config, filter, before, limit)):
-            if (found := await self.aget_tuple(one)) is not None:
-                yield found
+            if (stored := await self.aget_tuple(one)) is not None:
+                yield stored
 
     def put(
         self,
@@ -175,22 +175,10 @@ class MemrelaySaver(BaseCheckpointSaver[int]):
         await self._arun(self._prune(thread_ids, strategy))
 
     def _run(self, steps: Steps) -> Any:
-        output = None
-        while True:
-            try:
-                name, arguments = steps.send(output)
-            except StopIteration as end:
-                return end.value
-            output = self._calls.run(name, arguments, key=_new_key())
+        return self._calls.run_steps(steps, _new_key)
 
     async def _arun(self, steps: Steps) -> Any:
-        output = None
-        while True:
-            try:
-                name, arguments = steps.send(output)
-            except StopIteration as end:
-                return end.value
-            output = await self._calls.arun(name, arguments, key=_new_key())
+        return await self._calls.arun_steps(steps, _new_key)
 
     def _get(self, config: RunnableConfig) -> Steps:
         thread = _get_thread(config)
@@ -223,9 +211,9 @@ class MemrelaySaver(BaseCheckpointSaver[int]):
     ) -> Steps:
         """Return the configs of the checkpoints."""
         named = {} if config is None else config["configurable"]
-        if wanted := named.get("checkpoint_id"):
-            found = yield from self._pages(named, filter, before, None)
-            return [one for one in found if one["configurable"]["checkpoint_id"] == wanted][:limit]
+        if ident := named.get("checkpoint_id"):
+            configs = yield from self._pages(named, filter, before, None)
+            return [one for one in configs if one["configurable"]["checkpoint_id"] == ident][:limit]
         return (yield from self._pages(named, filter, before, limit))
 
     def _pages(
@@ -235,55 +223,57 @@ class MemrelaySaver(BaseCheckpointSaver[int]):
         before: RunnableConfig | None,
         limit: int | None,
     ) -> Steps:
-        given: dict[str, Any] = {"agent": self.agent, "metadata": filter or {}}
-        given |= {} if "thread_id" not in named else {"thread": str(named["thread_id"])}
-        given |= {} if named.get("checkpoint_ns") is None else {"ns": named["checkpoint_ns"]}
-        given |= {} if before is None else {"before": get_checkpoint_id(before) or ""}
-        found: Any = []  # of configs; the class has a method `list`
-        while limit is None or len(found) < limit:
-            most = PAGE if limit is None else min(limit - len(found), PAGE)
-            page = yield "checkpoints.list", given | {"limit": most, "offset": len(found)}
-            found += [_make_config((one["thread"], one["ns"]), one["id"]) for one in page["items"]]
-            if len(found) >= page["total"] or not page["items"]:
+        query: dict[str, Any] = {"agent": self.agent, "metadata": filter or {}}
+        query |= {} if "thread_id" not in named else {"thread": str(named["thread_id"])}
+        query |= {} if named.get("checkpoint_ns") is None else {"ns": named["checkpoint_ns"]}
+        query |= {} if before is None else {"before": get_checkpoint_id(before) or ""}
+        configs: Any = []  # of configs; the class has a method `list`
+        while limit is None or len(configs) < limit:
+            most = PAGE if limit is None else min(limit - len(configs), PAGE)
+            page = yield "checkpoints.list", query | {"limit": most, "offset": len(configs)}
+            configs += [
+                _make_config((one["thread"], one["ns"]), one["id"]) for one in page["items"]
+            ]
+            if len(configs) >= page["total"] or not page["items"]:
                 break
-        return found
+        return configs
 
     def _put(
         self, config: RunnableConfig, checkpoint: Checkpoint, metadata: CheckpointMetadata
     ) -> Steps:
-        place = _get_thread(config)
+        thread = _get_thread(config)
         channels, parts = make_layout(checkpoint["channel_values"], self.serde)
         type_, skeleton = self.serde.dumps_typed(without_values(checkpoint))
-        given = self._at(place) | {
+        arguments = self._at(thread) | {
             "id": checkpoint["id"],
             "parent": get_checkpoint_id(config) or "",
             "type": type_,
             "metadata": get_serializable_checkpoint_metadata(config, metadata),
             "channels": channels,
         }
-        mark = yield from put_steps(given, skeleton, parts, self._known.get(place))
-        self._known.note(place, mark, parts)
-        return _make_config(place, checkpoint["id"])
+        mark = yield from put_steps(arguments, skeleton, parts, self._known.get(thread))
+        self._known.note(thread, mark, parts)
+        return _make_config(thread, checkpoint["id"])
 
     def _put_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task: str, path: str
     ) -> Steps:
         typed = [(channel, *self.serde.dumps_typed(value)) for channel, value in writes]
-        given = self._at(_get_thread(config)) | {
+        arguments = self._at(_get_thread(config)) | {
             "id": str(config["configurable"]["checkpoint_id"]),
             "task": task,
             "path": path,
             "writes": [
-                {"idx": WRITES_IDX_MAP.get(channel, place), "channel": channel, "type": type_}
-                for place, (channel, type_, _) in enumerate(typed)
+                {"idx": WRITES_IDX_MAP.get(channel, index), "channel": channel, "type": type_}
+                for index, (channel, type_, _) in enumerate(typed)
             ],
         }
-        yield from write_steps(given, [value for *_, value in typed])
+        yield from write_steps(arguments, [value for *_, value in typed])
 
     def _prune(self, thread_ids: Sequence[str], strategy: str) -> Steps:
         if thread_ids:
-            given = {"threads": [*thread_ids], "agent": self.agent, "strategy": strategy}
-            yield "checkpoints.prune", given
+            arguments = {"threads": [*thread_ids], "agent": self.agent, "strategy": strategy}
+            yield "checkpoints.prune", arguments
 
     def _forget_runs(self, run_ids: Sequence[str]) -> Steps:
         if run_ids:
@@ -295,8 +285,8 @@ class MemrelaySaver(BaseCheckpointSaver[int]):
     def _threads(self, threads: Sequence[str]) -> dict[str, Any]:
         return {"threads": [*threads], "agent": self.agent}
 
-    def _at(self, place: tuple[str, str]) -> dict[str, Any]:
-        return {"agent": self.agent, "thread": place[0], "ns": place[1]}
+    def _at(self, thread: tuple[str, str]) -> dict[str, Any]:
+        return {"agent": self.agent, "thread": thread[0], "ns": thread[1]}
 
 
 def _one(name: str, arguments: dict[str, Any]) -> Steps:
@@ -313,7 +303,7 @@ def _get_thread(config: RunnableConfig) -> tuple[str, str]:
     return str(named["thread_id"]), named.get("checkpoint_ns") or ""
 
 
-def _make_config(place: tuple[str, str], ident: str) -> RunnableConfig:
+def _make_config(thread: tuple[str, str], ident: str) -> RunnableConfig:
     return {
-        "configurable": {"thread_id": place[0], "checkpoint_ns": place[1], "checkpoint_id": ident}
+        "configurable": {"thread_id": thread[0], "checkpoint_ns": thread[1], "checkpoint_id": ident}
     }

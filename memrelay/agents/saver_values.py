@@ -3,13 +3,14 @@
 import secrets
 from base64 import b64decode, b64encode
 from collections import OrderedDict
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from threading import Lock
 from typing import Any, NamedTuple
 
 from langgraph.checkpoint.base import Checkpoint
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
+from memrelay.agents.calls import CallSteps
 from memrelay.memory.models.agent_memory.checkpoint_table import pack, unpack
 
 # Lists are split into items of this type.
@@ -21,8 +22,7 @@ CALL_CHARACTERS = 512 << 10
 # Threads and bytes of parts that a saver remembers.
 MAX_THREADS, MAX_KNOWN_BYTES = 256, 32 << 20
 
-# Yields (operation, input) and receives the output.
-Steps = Generator[tuple[str, dict[str, Any]], Any, Any]
+Steps = CallSteps[Any]
 ThreadKey = tuple[str, str]
 
 
@@ -114,18 +114,18 @@ def _split_items(value: Any, serde: SerializerProtocol) -> list[bytes] | None:
 
 
 def put_steps(
-    given: dict[str, Any], skeleton: bytes, parts: Sequence[bytes], known: Known | None
+    arguments: dict[str, Any], skeleton: bytes, parts: Sequence[bytes], known: Known | None
 ) -> Steps:
     """Store a checkpoint, whose parts are sent unless the base has them. Return its mark."""
     first = pack(skeleton)
     runs, new = _match(parts, [] if known is None else known.parts)
     base = "" if known is None else known.mark
-    given |= {"size": len(first), "parts": runs, "base": base}
-    output = yield from send_steps("checkpoints.put", given, b"".join([first, *new]))
+    arguments |= {"size": len(first), "parts": runs, "base": base}
+    output = yield from send_steps("checkpoints.put", arguments, b"".join([first, *new]))
     if not output["stored"]:
         runs, new = _match(parts, [])
-        given |= {"parts": runs, "base": ""}
-        output = yield from send_steps("checkpoints.put", given, b"".join([first, *new]))
+        arguments |= {"parts": runs, "base": ""}
+        output = yield from send_steps("checkpoints.put", arguments, b"".join([first, *new]))
     return _required(output)["mark"]
 
 
@@ -151,58 +151,59 @@ def _match(parts: Sequence[bytes], known: Sequence[bytes]) -> tuple[list[list[in
     return runs, new
 
 
-def send_steps(name: str, given: dict[str, Any], data: bytes) -> Steps:
+def send_steps(name: str, arguments: dict[str, Any], data: bytes) -> Steps:
     """Call an operation with bytes, in several calls if they are long. Return its output."""
     text = b64encode(data).decode()
     if len(text) <= CALL_CHARACTERS:
-        return (yield name, given | {"data": text})
-    place = {key: given[key] for key in ("id", "thread", "agent", "ns", "task") if key in given}
+        return (yield name, arguments | {"data": text})
+    names = ("id", "thread", "agent", "ns", "task")
+    address = {name: arguments[name] for name in names if name in arguments}
     of, at = secrets.token_hex(16), 0
     while len(text) - at > CALL_CHARACTERS:
         piece = {"piece": text[at : at + CALL_CHARACTERS], "at": at, "of": of}
-        output = yield name, place | piece
+        output = yield name, address | piece
         if not output["stored"]:
             return output
         at += CALL_CHARACTERS
-    return (yield name, given | {"data": text[at:], "at": at, "of": of})
+    return (yield name, arguments | {"data": text[at:], "at": at, "of": of})
 
 
-def write_steps(given: dict[str, Any], values: Sequence[bytes]) -> Steps:
+def write_steps(arguments: dict[str, Any], values: Sequence[bytes]) -> Steps:
     """Store writes with these serialized values."""
     stored = [pack(value) for value in values]
-    for one, value in zip(given["writes"], stored, strict=True):
+    for one, value in zip(arguments["writes"], stored, strict=True):
         one["size"] = len(value)
-    output = yield from send_steps("checkpoints.write", given, b"".join(stored))
+    output = yield from send_steps("checkpoints.write", arguments, b"".join(stored))
     if not output["stored"]:
-        output = yield from send_steps("checkpoints.write", given, b"".join(stored))
+        output = yield from send_steps("checkpoints.write", arguments, b"".join(stored))
     _required(output)
 
 
-def get_steps(given: dict[str, Any], known: Known | None) -> Steps:
+def get_steps(arguments: dict[str, Any], known: Known | None) -> Steps:
     """Return the output of checkpoints.get, with the checkpoint in `checkpoint`, its parts in
     `parts` and the values of its writes in `values`. None if the checkpoint does not exist.
     """
-    given = given | {"known": "" if known is None else known.mark}
+    arguments = arguments | {"known": "" if known is None else known.mark}
     while True:
-        output = yield "checkpoints.get", given
+        output = yield "checkpoints.get", arguments
         if not output["found"]:
             return None
         data, first = b64decode(output["data"]), output
         at = {"id": output["id"]}
         while len(data) < first["total"] and _is_same(first, output):
-            output = yield "checkpoints.get", given | at | {"at": len(data)}
+            output = yield "checkpoints.get", arguments | at | {"at": len(data)}
             data += b64decode(output["data"])
         if _is_same(first, output):
             return _with_values(first, data, known)
 
 
-def _with_values(found: dict[str, Any], data: bytes, known: Known | None) -> dict[str, Any]:
-    sizes = [*found["sizes"], *(one["size"] for one in found["writes"])]
+def _with_values(output: dict[str, Any], data: bytes, known: Known | None) -> dict[str, Any]:
+    sizes = [*output["sizes"], *(one["size"] for one in output["writes"])]
     values = _cut(data, sizes)
-    count = len(found["sizes"])
-    is_known = known is not None and known.mark == found["mark"]
+    count = len(output["sizes"])
+    is_known = known is not None and known.mark == output["mark"]
     parts = known.parts if known is not None and is_known else values[1:count]
-    return found | {"checkpoint": values[0], "parts": parts, "values": values[count:]}
+    return output | {"checkpoint": values[0], "parts": parts, "values": values[count:]}
 
 
 def _is_same(first: dict[str, Any], output: dict[str, Any]) -> bool:

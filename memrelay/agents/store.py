@@ -7,7 +7,7 @@ from typing import Any
 from langgraph.store.base import BaseStore, IndexConfig, Op, Result, TTLConfig
 
 from memrelay.agents.calls import Calls, make_calls
-from memrelay.agents.store_batch import run_steps
+from memrelay.agents.store_batch import run_batch
 from memrelay.agents.store_input import WHOLE_VALUE, Step, checked_fields, checked_ttl, make_step
 from memrelay.memory.engine.memory_id import check
 
@@ -56,23 +56,11 @@ class MemrelayStore(BaseStore):
 
         Raises ValueError: an operation is invalid. Then nothing runs.
         """
-        calls, output = run_steps(self._steps(ops)), None
-        while True:
-            try:
-                name, given = calls.send(output)
-            except StopIteration as end:
-                return list(end.value)
-            output = self._calls.run(name, given)
+        return self._calls.run_steps(run_batch(self._steps(ops)))
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
         """Run operations as `batch` does."""
-        calls, output = run_steps(self._steps(ops)), None
-        while True:
-            try:
-                name, given = calls.send(output)
-            except StopIteration as end:
-                return list(end.value)
-            output = await self._calls.arun(name, given)
+        return await self._calls.arun_steps(run_batch(self._steps(ops)))
 
     def _steps(self, ops: Iterable[Op]) -> list[Step]:
         return [make_step(op, self._fields) for op in ops]
@@ -92,9 +80,9 @@ def _calls_on(call: Any, store: str) -> Calls:
 
 def _parse_fields(index: IndexConfig | None) -> tuple[str, ...]:
     """Return the paths of the texts by which items are found. Raises ValueError."""
-    given = dict(index or {})
-    fields = given.pop(FIELDS, None)
-    if unknown := sorted(given):
+    options = dict(index or {})
+    fields = options.pop(FIELDS, None)
+    if unknown := sorted(options):
         reason = (
             "the embedder of the worker makes the vectors"
             if set(unknown) <= set(OTHERS)

@@ -5,12 +5,13 @@ outputs, so that synchronous and asynchronous callers share them.
 """
 
 from collections import defaultdict
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import orjson
 from langgraph.store.base import Item, SearchItem
 
+from memrelay.agents.calls import CallSteps
 from memrelay.agents.store_input import Get, Json, ListScopes, Put, Search, Step
 from memrelay.memory.models.langgraph.table import SEPARATOR
 
@@ -18,22 +19,20 @@ from memrelay.memory.models.langgraph.table import SEPARATOR
 MAX_ITEMS = 1000
 # Bytes of the items in one call of records.put, which fit into a message in any case.
 MAX_PUT_BYTES = 512 << 10
-Result = TypeVar("Result")
 Value = TypeVar("Value")
 View = Mapping[str, Any]
-CallSequence = Generator[tuple[str, Json], Any, Result]
 
 
-def run_steps(steps: Sequence[Step]) -> CallSequence[list[Any]]:
+def run_batch(steps: Sequence[Step]) -> CallSteps[list[Any]]:
     """Return the result of each step, in their order."""
     results: list[Any] = [None] * len(steps)
     accessed: dict[str, None] = {}
     yield from _get_all(steps, results, accessed)
-    for place, step in enumerate(steps):
+    for index, step in enumerate(steps):
         if isinstance(step, Search):
-            results[place] = yield from _search(step, accessed)
+            results[index] = yield from _search(step, accessed)
         elif isinstance(step, ListScopes):
-            results[place] = yield from _list_scopes(step)
+            results[index] = yield from _list_scopes(step)
     for guids in _chunks(list(accessed)):
         yield "records.touch", {"guids": guids}
     yield from _write_all(steps)
@@ -42,68 +41,62 @@ def run_steps(steps: Sequence[Step]) -> CallSequence[list[Any]]:
 
 def _get_all(
     steps: Sequence[Step], results: list[Any], accessed: dict[str, None]
-) -> CallSequence[None]:
-    gets = [(place, step) for place, step in enumerate(steps) if isinstance(step, Get)]
+) -> CallSteps[None]:
+    gets = [(index, step) for index, step in enumerate(steps) if isinstance(step, Get)]
     keys_by_scope: dict[str, dict[str, None]] = defaultdict(dict)
     for _, get in gets:
         keys_by_scope[get.scope][get.key] = None
-    found: dict[tuple[str, str], View] = {}
+    views: dict[tuple[str, str], View] = {}
     for scope, keys in keys_by_scope.items():
         for some in _chunks(list(keys)):
             remaining: Sequence[str] = some
             while remaining:
                 output = yield "records.find", {"scope": scope, "keys": list(remaining)}
-                found |= {(scope, item["key"]): item for item in output["items"]}
+                views |= {(scope, item["key"]): item for item in output["items"]}
                 remaining = output["remaining"]
-    for place, get in gets:
-        if (view := found.get((get.scope, get.key))) is not None:
-            results[place] = Item(**_fields(view))
+    for index, get in gets:
+        if (view := views.get((get.scope, get.key))) is not None:
+            results[index] = Item(**_fields(view))
             _note_access(view, get.refresh, accessed)
 
 
-def _search(search: Search, accessed: dict[str, None]) -> CallSequence[list[SearchItem]]:
-    found: list[tuple[View, float | None]] = []
+def _search(search: Search, accessed: dict[str, None]) -> CallSteps[list[SearchItem]]:
+    hits: list[tuple[View, float | None]]
     if search.limit and search.is_ranked:
-        given = search.given | {"limit": search.offset + search.limit}
-        hits = (yield "records.search", given)["items"]
-        found = [(hit["record"], hit["score"]) for hit in hits[search.offset :]]
-    elif search.limit:
-        found = [(view, None) for view in (yield from _list(search))]
-    for view, _ in found:
+        query = search.query | {"limit": search.offset + search.limit}
+        ranked = (yield "records.search", query)["items"]
+        hits = [(hit["record"], hit["score"]) for hit in ranked[search.offset :]]
+    else:
+        hits = [(view, None) for view in (yield from _list("records.list", "items", search))]
+    for view, _ in hits:
         _note_access(view, search.refresh, accessed)
-    return [SearchItem(**_fields(view), score=score) for view, score in found]
+    return [SearchItem(**_fields(view), score=score) for view, score in hits]
 
 
-def _list(search: Search) -> CallSequence[list[View]]:
-    """Return the items of a search without a query. A page of long items may have fewer."""
-    found: list[View] = []
-    while len(found) < search.limit:
+def _list_scopes(step: ListScopes) -> CallSteps[list[tuple[str, ...]]]:
+    scopes = yield from _list("records.scopes", "scopes", step)
+    return [tuple(scope.split(SEPARATOR)) for scope in scopes]
+
+
+def _list(name: str, field: str, step: Search | ListScopes) -> CallSteps[list[Any]]:
+    """Return the results of a list, which a field of each page has.
+
+    A page of long items may have fewer than its limit.
+    """
+    results: list[Any] = []
+    while step.query is not None and len(results) < step.limit:
         window = {
-            "offset": search.offset + len(found),
-            "limit": min(search.limit - len(found), MAX_ITEMS),
+            "offset": step.offset + len(results),
+            "limit": min(step.limit - len(results), MAX_ITEMS),
         }
-        page = yield "records.list", search.given | window
-        found += page["items"]
-        if not page["items"] or search.offset + len(found) >= page["total"]:
+        page = yield name, step.query | window
+        results += page[field]
+        if not page[field] or step.offset + len(results) >= page["total"]:
             break
-    return found
+    return results
 
 
-def _list_scopes(wanted: ListScopes) -> CallSequence[list[tuple[str, ...]]]:
-    found: list[str] = []
-    while wanted.given is not None and len(found) < wanted.limit:
-        window = {
-            "offset": wanted.offset + len(found),
-            "limit": min(wanted.limit - len(found), MAX_ITEMS),
-        }
-        page = yield "records.scopes", wanted.given | window
-        found += page["scopes"]
-        if not page["scopes"] or wanted.offset + len(found) >= page["total"]:
-            break
-    return [tuple(scope.split(SEPARATOR)) for scope in found]
-
-
-def _write_all(steps: Sequence[Step]) -> CallSequence[None]:
+def _write_all(steps: Sequence[Step]) -> CallSteps[None]:
     last = {(step.scope, step.key): step.item for step in steps if isinstance(step, Put)}
     for items in _batches(item for item in last.values() if item is not None):
         yield "records.put", {"items": items}

@@ -44,9 +44,9 @@ class Get:
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """A search. `given` is the input of records.list, or of records.search for a query."""
+    """A search. `query` is the input of records.list, or of records.search for a query."""
 
-    given: Json
+    query: Json
     is_ranked: bool
     offset: int
     limit: int
@@ -55,9 +55,9 @@ class Search:
 
 @dataclass(frozen=True, slots=True)
 class ListScopes:
-    """A list of namespaces. `given` is the input of records.scopes, None if no scope can match."""
+    """A list of namespaces. `query` is the input of records.scopes, None if no scope can match."""
 
-    given: Json | None
+    query: Json | None
     offset: int
     limit: int
 
@@ -176,15 +176,15 @@ def _readable_lines(value: Any, name: str = "") -> Iterator[str]:
     embedder found the answers to seven instead of five.
     """
     if isinstance(value, dict):
-        for key, held in value.items():
-            yield from _readable_lines(held, f"{name} {key.replace('_', ' ')}".strip())
+        for key, inner in value.items():
+            yield from _readable_lines(inner, f"{name} {key.replace('_', ' ')}".strip())
     elif isinstance(value, list):
-        plain = [str(held) for held in value if not isinstance(held, dict | list | None)]
+        plain = [str(inner) for inner in value if not isinstance(inner, dict | list | None)]
         if plain:
             yield f"{name}: {', '.join(plain)}"
-        for held in value:
-            if isinstance(held, dict | list):
-                yield from _readable_lines(held, name)
+        for inner in value:
+            if isinstance(inner, dict | list):
+                yield from _readable_lines(inner, name)
     elif value is not None:
         yield f"{name}: {value}"
 
@@ -204,21 +204,21 @@ def checked_fields(fields: Any) -> tuple[str, ...]:
 def _search(op: SearchOp) -> Search:
     _check_window(op.offset, op.limit)
     is_ranked = bool(op.query)
-    given: Json = {"kind": LANGGRAPH_ITEM_KIND}
+    query: Json = {"kind": LANGGRAPH_ITEM_KIND}
     conditions = _within(make_scope(op.namespace_prefix)) | translate_filter(op.filter or {})
     if conditions:
         parse_filter(conditions)
-        given["filter"] = conditions
+        query["filter"] = conditions
     if is_ranked:
         if op.offset + op.limit > MAX_RANKED:
             raise ValueError(
                 f"a search with a query has at most {MAX_RANKED} results, including the skipped "
                 f"ones; got offset {op.offset} and limit {op.limit}"
             )
-        given |= {"query": op.query, "mode": "hybrid", "plain": True}
+        query |= {"query": op.query, "mode": "hybrid", "plain": True}
     else:
-        given |= {"sort": "updated_at", "order": "desc"}
-    return Search(given, is_ranked, op.offset, op.limit, bool(op.refresh_ttl))
+        query |= {"sort": "updated_at", "order": "desc"}
+    return Search(query, is_ranked, op.offset, op.limit, bool(op.refresh_ttl))
 
 
 def _check_window(offset: Any, limit: Any) -> None:
@@ -238,25 +238,25 @@ def _within(scope: str) -> Json:
     }
 
 
-def translate_filter(wanted: Mapping[str, Any]) -> Json:
+def translate_filter(filter: Mapping[str, Any]) -> Json:
     """Return LangGraph's filter on values in the filter language of Memrelay. Raises ValueError."""
     conditions: Json = {}
-    for key, value in wanted.items():
+    for key, value in filter.items():
         _add_condition(_extended("data.value", key), value, conditions)
     return conditions
 
 
-def _add_condition(path: str, wanted: Any, conditions: Json) -> None:
-    if not isinstance(wanted, dict):
-        conditions[path] = {"eq": _scalar(wanted)}
-    elif not wanted:
+def _add_condition(path: str, expected: Any, conditions: Json) -> None:
+    if not isinstance(expected, dict):
+        conditions[path] = {"eq": _scalar(expected)}
+    elif not expected:
         raise ValueError("an empty object in a filter matches nothing; name a key of it")
-    elif any(isinstance(key, str) and key.startswith("$") for key in wanted):
-        conditions[path] = {_operator(key): _scalar(value) for key, value in wanted.items()}
+    elif any(isinstance(key, str) and key.startswith("$") for key in expected):
+        conditions[path] = {_operator(key): _scalar(value) for key, value in expected.items()}
     else:
         # A condition like $ne also holds for a missing value, but not within a missing object.
         conditions[path] = {"ne": None}
-        for key, value in wanted.items():
+        for key, value in expected.items():
             _add_condition(_extended(path, key), value, conditions)
 
 
@@ -293,31 +293,31 @@ def _list_scopes(op: ListNamespacesOp) -> ListScopes:
     if depth is not None and not (isinstance(depth, int) and depth > 0):
         raise ValueError(f"`max_depth` is an integer above 0 or None; got {depth!r:.40}")
     conditions = op.match_conditions or ()
-    prefix, suffix = (_merged(conditions, sort) for sort in ("prefix", "suffix"))
+    prefix, suffix = (_merged(conditions, end) for end in ("prefix", "suffix"))
     if prefix is None or suffix is None:
         return ListScopes(None, op.offset, op.limit)
-    given: Json = {"prefix": prefix, "suffix": suffix}
+    query: Json = {"prefix": prefix, "suffix": suffix}
     if depth is not None:
         # No scope has more labels than characters.
-        given["max_depth"] = min(depth, MAX_NAME_CHARACTERS)
-    return ListScopes(given, op.offset, op.limit)
+        query["max_depth"] = min(depth, MAX_NAME_CHARACTERS)
+    return ListScopes(query, op.offset, op.limit)
 
 
-def _merged(conditions: Iterable[MatchCondition], sort: str) -> list[str] | None:
-    """Return one list of labels for all conditions of a sort, None if they exclude each other."""
-    step = 1 if sort == "prefix" else -1
+def _merged(conditions: Iterable[MatchCondition], match_type: str) -> list[str] | None:
+    """Return one list of labels for all conditions of a type, None if they exclude each other."""
+    step = 1 if match_type == "prefix" else -1
     merged: list[str] = []
     for condition in conditions:
         if condition.match_type not in ("prefix", "suffix"):
             raise ValueError(f"a match type is prefix or suffix, not {condition.match_type!r:.40}")
-        if condition.match_type != sort:
+        if condition.match_type != match_type:
             continue
         make_scope(condition.path)
-        for place, label in enumerate(condition.path[::step]):
-            if place == len(merged):
+        for index, label in enumerate(condition.path[::step]):
+            if index == len(merged):
                 merged.append(label)
-            elif merged[place] == ANY:
-                merged[place] = label
-            elif label not in (ANY, merged[place]):
+            elif merged[index] == ANY:
+                merged[index] = label
+            elif label not in (ANY, merged[index]):
                 return None
     return merged[::step]

@@ -5,10 +5,14 @@ and each call of a tool has an idempotency key, so a repeated turn continues whe
 ended.
 """
 
+import asyncio
 import time
+import zlib
+from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
+import orjson
 from langchain_core.messages import (
     AIMessage,
     BaseMessage,
@@ -22,26 +26,26 @@ from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langsmith import tracing_context
 
 from memrelay.agents import history
-from memrelay.agents.calls import make_calls
-from memrelay.agents.compaction import fit
+from memrelay.agents.calls import Calls, make_calls
 from memrelay.agents.graph import Steps, graph_with, is_answer
 from memrelay.agents.guarded_http import GuardedClient
-from memrelay.agents.history import PROMPT_ID
+from memrelay.agents.history import PROMPT_ID, fit
 from memrelay.agents.model import ChatModel, EmptyText, ModelFault, ModelOptions
 from memrelay.agents.request import TurnRequest, parse_request
-from memrelay.agents.responses import Responses
 from memrelay.agents.saver import MemrelaySaver
-from memrelay.agents.tool import as_error
-from memrelay.agents.tools import find_knowledge, make_tools
+from memrelay.agents.tools import as_error, find_knowledge, make_tools
 from memrelay.agents.wire import find_faults, from_wire, read_text, to_wire
 from memrelay.blocks.async_call import OperationFailed
 from memrelay.blocks.contract import RunningCall
 from memrelay.memory.engine.timestamps import format_time
+from memrelay.memory.models.agent_memory.checkpoint_table import pack, unpack
 from memrelay.memory.models.agent_memory.conversations import turn_thread
 
 FOLLOW = "[System instructions — follow these for the entire conversation]"
 Json = dict[str, Any]
 SUMMARY_STEP = "summary"
+# Where the responses of a turn are stored: writes on a thread that only this turn uses.
+CHECKPOINT, CHANNEL, TYPE = "turn", "response", "json"
 MAX_ACTION = 2_000  # characters of a tool's result in an episode
 
 
@@ -68,7 +72,12 @@ async def run_turn(fields: Mapping[str, Any], deferred_call: RunningCall) -> Jso
     actions: list[Json] = []
     try:
         async with GuardedClient(private=deferred_call.may_call_private) as client:
-            model = ChatModel(client, _model_options(request), _read_key(request, deferred_call))
+            options = request.options
+            model = ChatModel(
+                client,
+                ModelOptions(options.url, options.model, options.temperature, options.max_tokens),
+                _read_key(request, deferred_call),
+            )
             # LangSmith gets no trace, even if the environment turns tracing on.
             with tracing_context(enabled=False):
                 text = await Turn(request, deferred_call, model, actions).run()
@@ -79,11 +88,6 @@ async def run_turn(fields: Mapping[str, Any], deferred_call: RunningCall) -> Jso
 
 def _now_ms() -> int:
     return time.time_ns() // 1_000_000
-
-
-def _model_options(request: TurnRequest) -> ModelOptions:
-    options = request.options
-    return ModelOptions(options.url, options.model, options.temperature, options.max_tokens)
 
 
 def _read_key(request: TurnRequest, deferred_call: RunningCall) -> str:
@@ -146,20 +150,23 @@ class Turn:
 
     async def prepare(self, messages: list[BaseMessage]) -> list[Any]:
         """Return the conversation as the model gets it, unless the turn has its answer already."""
-        at = next(place for place, one in enumerate(messages) if one.id == self._deferred_call.id)
+        at = self._find_question(messages)
         # A tail without an answer is from an earlier attempt of this turn, which runs again.
         if messages[at + 1 :] and is_answer(messages[-1]):
             return []
         # The bundle may have lost its prompt since the last turn.
         asked = [one for one in messages[: at + 1] if self._request.prompt or one.id != PROMPT_ID]
-        kept = await fit(asked, self._request.options, self._summarize)
-        if kept == messages:
+        fitted = await fit(asked, self._request.options, self._summarize)
+        if fitted == messages:
             return []
-        return [RemoveMessage(id=REMOVE_ALL_MESSAGES), *kept]
+        return [RemoveMessage(id=REMOVE_ALL_MESSAGES), *fitted]
+
+    def _find_question(self, messages: Sequence[BaseMessage]) -> int:
+        return next(index for index, one in enumerate(messages) if one.id == self._deferred_call.id)
 
     async def ask(self, messages: list[BaseMessage]) -> AIMessage:
         """Return the next message of the model."""
-        at = next(place for place, one in enumerate(messages) if one.id == self._deferred_call.id)
+        at = self._find_question(messages)
         step = sum(isinstance(one, AIMessage) for one in messages[at:])
         if step >= self._request.options.max_steps:
             raise TurnFault(
@@ -225,3 +232,57 @@ class Turn:
             # it.
             return response
         return await self._responses.commit(step, response)
+
+
+class Responses:
+    """The responses of one turn by step. Use it as an asynchronous context, which begins to read
+    what an earlier run of the turn has committed.
+
+    The first commit of a step wins, so a turn that runs again after a crash gets the responses of
+    its first run.
+    """
+
+    def __init__(self, calls: Calls, agent: str, thread: str) -> None:
+        self._calls, self._address = calls, {"agent": agent, "thread": thread, "id": CHECKPOINT}
+
+    async def __aenter__(self) -> Self:
+        """Begin to read."""
+        self._reading = asyncio.create_task(self._read())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Read no further."""
+        self._reading.cancel()
+
+    async def find(self, step: str) -> Json | None:
+        """Return the response of a step, None if it is not committed. Raises OperationFailed."""
+        return (await self._reading).get(step)
+
+    async def _read(self) -> dict[str, Json]:
+        data, total, writes = b"", 1, []
+        while len(data) < total:
+            query = self._address | {"at": len(data)}
+            output = await self._calls.arun("checkpoints.get", query)
+            data += b64decode(output["data"])
+            total, writes = output["total"], output["writes"]
+        at, responses = 0, dict[str, Json]()
+        for write in writes:
+            responses[write["task"]] = orjson.loads(unpack(data[at : at + write["size"]]))
+            at += write["size"]
+        return responses
+
+    async def commit(self, step: str, response: Json) -> Json:
+        """Commit the response of a step. Return the one that counts."""
+        data = pack(orjson.dumps(response))
+        write = {"idx": 0, "channel": CHANNEL, "type": TYPE, "size": len(data)}
+        arguments = self._address | {
+            "task": step,
+            "writes": [write],
+            "data": b64encode(data).decode(),
+        }
+        key = f"response/{step}/{zlib.crc32(data):08x}"
+        written = await self._calls.arun("checkpoints.write", arguments, key=key)
+        if written["added"]:
+            return response
+        # Another worker, which has lost the pipeline since, was faster.
+        return (await self._read())[step]

@@ -1,6 +1,6 @@
 """Messages of LangChain as the JSON of `/chat/completions`, and back."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import orjson
@@ -29,12 +29,10 @@ def to_wire(message: BaseMessage) -> Json:
     if isinstance(message, HumanMessage):
         return {"role": "user", "content": message.content}
     if isinstance(message, ToolMessage):
-        return {
-            "role": "tool",
-            "tool_call_id": message.tool_call_id,
-            "content": message.content,
-        }
-    calls = [_call_to_wire(call) for call in _all_calls(message)]
+        ident = message.tool_call_id
+        return {"role": "tool", "tool_call_id": ident, "content": message.content}
+    tool_calls = message.tool_calls if isinstance(message, AIMessage) else ()
+    calls = [_call_to_wire(call) for call in tool_calls]
     response = {"role": "assistant", "content": message.content or (None if calls else "")}
     return response | ({"tool_calls": calls} if calls else {})
 
@@ -101,10 +99,6 @@ def is_readable(block: object) -> bool:
     if not isinstance(block, dict):
         return isinstance(block, str)
     return isinstance(block.get("type"), str) and isinstance(block.get("text", ""), str)
-
-
-def _all_calls(message: BaseMessage) -> Iterable[ToolCall]:
-    return message.tool_calls if isinstance(message, AIMessage) else ()
 
 
 def _call_to_wire(call: ToolCall) -> Json:

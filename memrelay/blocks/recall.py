@@ -22,8 +22,8 @@ from memrelay.memory.models.agent_memory.facts import (
     value_text,
     visible_facts,
 )
-from memrelay.memory.models.agent_memory.procedures import AgentId, match_procedure
-from memrelay.memory.models.agent_memory.scopes import GLOBAL, Ids
+from memrelay.memory.models.agent_memory.procedures import match_procedure
+from memrelay.memory.models.agent_memory.scopes import GLOBAL, GivenId, Ids
 
 # Episodes that a query is compared with.
 NEWEST = 5
@@ -41,7 +41,7 @@ class RecallArgs(AgentMemoryArgs):
     """Maximum number of facts."""
     min_confidence: Confidence = 0.5
     """Minimum confidence of the facts that a search finds, 0 to 1."""
-    agent_id: AgentId = GLOBAL
+    agent_id: GivenId = GLOBAL
     """The agent whose facts, procedures and episodes are visible. `global` covers the procedures
     and episodes of all agents."""
 

@@ -15,8 +15,7 @@ from memrelay.memory.models.agent_memory.facts import (
     set_fact,
     value_text,
 )
-from memrelay.memory.models.agent_memory.procedures import AgentId
-from memrelay.memory.models.agent_memory.scopes import GLOBAL
+from memrelay.memory.models.agent_memory.scopes import GLOBAL, GivenId
 
 NO_KEY, NO_VALUE = "Error: key is required", "Error: value is required"
 
@@ -34,7 +33,7 @@ class RememberArgs(AgentMemoryArgs):
     scope: Literal["session", "user", "agent", "global"] = GLOBAL
     """The scope of the fact. `user` and `session` need the field `user_id` or `session_id`, which
     only blocks of the pipeline and trusted ingresses can set."""
-    agent_id: AgentId = GLOBAL
+    agent_id: GivenId = GLOBAL
     """The agent of the scope `agent`."""
 
 

@@ -42,8 +42,8 @@ class EmbeddedSeals:
             if self._sealer is None:
                 self._refuse_if_sealed()
                 return input
-            place = SealAddress(self._uid, input.store, input.agent, input.namespace, input.key)
-            return replace(input, value=self._sealer.seal(input.value, place))
+            address = SealAddress(self._uid, input.store, input.agent, input.namespace, input.key)
+            return replace(input, value=self._sealer.seal(input.value, address))
         if name == IMPORT and any(find_internal(self._uid, line) for line in input.lines):
             return self._seal_import(input)
         return input
@@ -72,5 +72,5 @@ class EmbeddedSeals:
             return output
         if self._sealer is None:
             raise SealKeyMissing(f"the value of {output.key!r} is sealed; {FIX}")
-        place = SealAddress(self._uid, output.store, output.owner, output.namespace, output.key)
-        return replace(output, value=self._sealer.open(output.value, place))
+        address = SealAddress(self._uid, output.store, output.owner, output.namespace, output.key)
+        return replace(output, value=self._sealer.open(output.value, address))

@@ -116,20 +116,17 @@ class EmbeddedStore(EmbeddedNouns):
 
     def _run(self, operation: Operation, input: Any) -> Any:
         if not operation.mutates:
-            return self._read(operation, input)
+            while True:
+                try:
+                    return operation.run(self._store, input, self._context(operation))
+                except VectorPending as pending:
+                    time.sleep(pending.after_s)
         is_dry_run = operation.has_dry_run and getattr(input, DRY_RUN)
         with self._store.trial() if is_dry_run else self._store.transaction() as tx:
             output = operation.run(tx, input, self._context(operation))
         if operation.erases and self._is_alone:
             self._rewrite()
         return output
-
-    def _read(self, operation: Operation, input: Any) -> Any:
-        while True:
-            try:
-                return operation.run(self._store, input, self._context(operation))
-            except VectorPending as pending:
-                time.sleep(pending.after_s)
 
     def _prepare_vectors(self, operation: Operation, input: Any) -> None:
         """Make the vectors that the operation needs; without an embedder it uses words alone."""

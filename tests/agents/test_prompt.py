@@ -6,8 +6,7 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 
-from memrelay.agents.compaction import SUMMARIZE, SUMMARY, fit
-from memrelay.agents.history import PROMPT_ID, SUMMARY_ID
+from memrelay.agents.history import PROMPT_ID, SUMMARIZE, SUMMARY, SUMMARY_ID, fit
 from memrelay.agents.model import ModelFault
 from memrelay.agents.request import Options
 from memrelay.agents.turn import fallback_messages, system_messages

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager, closing, contextmanager
 from pathlib import Path
 
 from memrelay.cli.settings import Settings
-from memrelay.memory.control.moving import copy_control_plane
+from memrelay.memory.control.database import copy_control_plane
 from memrelay.memory.control.opening import make_journal, open_database
 from memrelay.memory.control.system_file import NAME
 from memrelay.memory.engine.copy import FOR_EXPORT, temporary_copy, temporary_path

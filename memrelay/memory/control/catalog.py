@@ -8,12 +8,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-from memrelay.memory.control.database import Row, Sql
+from memrelay.memory.control.database import ControlRows, Row, Sql
 from memrelay.memory.control.dead_letters import DeadLetters
-from memrelay.memory.control.keys import Keys
+from memrelay.memory.control.keys import Keys, Sessions
 from memrelay.memory.control.opening import open_database
 from memrelay.memory.control.precondition import ANYTHING, Precondition
-from memrelay.memory.control.sessions import Sessions
 from memrelay.memory.control.system_file import NAME
 from memrelay.memory.errors import PreconditionNotMet
 
@@ -55,7 +54,7 @@ def catalog_exists(root: Path, storage_url: str = "") -> bool:
     return True
 
 
-class Catalog:
+class Catalog(ControlRows):
     """Reads and writes system.db in the memory root `root`, or PostgreSQL at `storage_url`. Use it
     as an async context manager.
 
@@ -65,7 +64,7 @@ class Catalog:
 
     def __init__(self, root: Path, storage_url: str = "") -> None:
         self.root, self._is_remote = root, bool(storage_url)
-        self._database = open_database(root, storage_url)
+        super().__init__(open_database(root, storage_url))
         self.dead_letters = DeadLetters(self._database)
         self.keys, self.sessions = Keys(self._database), Sessions(self._database)
 
@@ -145,22 +144,24 @@ class Catalog:
 
     async def source(self, bundle_hash: str) -> bytes | None:
         """Return the JSON of a bundle, None if the hash is unknown."""
-        async with self._database.reading() as database:
-            return await _select_source(database, bundle_hash)
+        rows = await self._fetch("SELECT source FROM bundles WHERE hash = ?", (bundle_hash,))
+        return next((bytes(source) for (source,) in rows), None)
 
     async def versions(self, uid: str) -> list[Deployed]:
         """Return every version of a pipeline, the newest first, also of a removed pipeline."""
-        async with self._database.reading() as database:
-            return [Deployed._make(row) for row in await _select_versions(database, uid)]
+        rows = await self._fetch(
+            f"SELECT {_COLUMNS} FROM versions WHERE uid = ? ORDER BY version DESC", (uid,)
+        )
+        return [Deployed._make(row) for row in rows]
 
 
 def _first(rows: Iterable[Iterable[Any]]) -> Deployed | None:
     return next((Deployed._make(row) for row in rows), None)
 
 
-def _check_precondition(uid: str, found: Deployed | None, expected: Precondition) -> None:
-    if not expected.allows(found.hash if found else None):
-        raise PreconditionNotMet(uid, found.hash if found else "")
+def _check_precondition(uid: str, active: Deployed | None, expected: Precondition) -> None:
+    if not expected.allows(active.hash if active else None):
+        raise PreconditionNotMet(uid, active.hash if active else "")
 
 
 async def _insert_version(database: Sql, values: tuple[str, str, str, bytes, int]) -> None:
@@ -193,15 +194,3 @@ async def _select_active(database: Sql, uid: str | None = None) -> Iterable[Row]
         "ORDER BY name, uid",
         (uid,),
     )
-
-
-async def _select_versions(database: Sql, uid: str) -> Iterable[Row]:
-    """Return rows of Deployed, the newest first."""
-    return await database.fetch(
-        f"SELECT {_COLUMNS} FROM versions WHERE uid = ? ORDER BY version DESC", (uid,)
-    )
-
-
-async def _select_source(database: Sql, bundle_hash: str) -> bytes | None:
-    rows = await database.fetch("SELECT source FROM bundles WHERE hash = ?", (bundle_hash,))
-    return next((bytes(row[0]) for row in rows), None)

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from memrelay.memory.control.database import ControlDatabase, Row, Sql
+from memrelay.memory.control.database import ControlDatabase, ControlRows, Sql
 
 # Letters that an erasure reads at once.
 BATCH = 20
@@ -100,11 +100,27 @@ class Trimmed(NamedTuple):
     deleted: int
 
 
-class DeadLetters:
+# In the order of DeadLetter.
+_COLUMNS = (
+    "pipeline, id, swarm, data, error, bundle, buried_at, agent, producer_id, hop, heard, "
+    "attempts, entry"
+)
+_MARKS = ", ".join("?" * len(DeadLetter._fields))
+_LISTED_COLUMNS = "n, pipeline, id, swarm, agent, error, bundle, attempts, buried_at, length(data)"
+# The first line of an error.
+_REASON = f"substr(error, 1, min({MAX_REASON}, instr(error || '\n', '\n') - 1))"
+_OF_GROUPS = (
+    "(CAST(?1 AS TEXT) IS NULL OR pipeline IN (SELECT value FROM json_each(CAST(?1 AS TEXT)))) "
+    f"AND (CAST(?2 AS TEXT) IS NULL OR {_REASON} = ?2)"
+)
+_IN_PIPELINE = "pipeline = ? AND id IN (SELECT value FROM json_each(CAST(? AS TEXT)))"
+
+
+class DeadLetters(ControlRows):
     """The dead letters in the control plane. `database` is open."""
 
     def __init__(self, database: ControlDatabase) -> None:
-        self._database = database
+        super().__init__(database)
         # By pipeline: the bytes and the number of its dead letters at the last count, and those
         # that this process has added since then.
         self._sizes: dict[str, _Size] = {}
@@ -123,7 +139,14 @@ class DeadLetters:
         bound = _Size(content_bytes, MAX_LETTERS)
         trimmed = []
         async with self._database.changing() as database:
-            await _upsert(database, dead_letters)
+            await database.change_many(
+                f"INSERT INTO dead_letters({_COLUMNS}) VALUES ({_MARKS}) "
+                "ON CONFLICT(pipeline, id) DO UPDATE SET error = excluded.error, "
+                "bundle = excluded.bundle, buried_at = excluded.buried_at, "
+                "entry = excluded.entry, attempts = dead_letters.attempts + excluded.attempts "
+                "WHERE dead_letters.entry <> excluded.entry",
+                dead_letters,
+            )
             for uid, added in _measure_by_pipeline(dead_letters).items():
                 before = self._sizes.get(uid)
                 now = before.plus(*added) if before else await _measure(database, uid)
@@ -135,14 +158,19 @@ class DeadLetters:
 
     async def find(self, uid: str, ident: str) -> DeadLetter | None:
         """Return one dead letter of a pipeline, None if it does not exist."""
-        async with self._database.reading() as database:
-            rows = await _select_one(database, uid, ident)
+        rows = await self._fetch(
+            f"SELECT {_COLUMNS} FROM dead_letters WHERE pipeline = ? AND id = ?", (uid, ident)
+        )
         return next(map(DeadLetter._make, rows), None)
 
     async def find_of_entry(self, uid: str, entry: str) -> Listed | None:
         """Return the first dead letter of an entry or of a later step of its cascade, or None."""
-        async with self._database.reading() as database:
-            rows = await _select_of_entry(database, uid, entry)
+        # The id of a step begins with `<entry>.`.
+        rows = await self._fetch(
+            f"SELECT {_LISTED_COLUMNS} FROM dead_letters WHERE pipeline = ?1 "
+            "AND (id = ?2 OR id > ?2 || '.' AND id < ?2 || '/') ORDER BY +n LIMIT 1",
+            (uid, entry),
+        )
         return next(map(Listed._make, rows), None)
 
     async def page(
@@ -157,9 +185,12 @@ class DeadLetters:
 
         `uids` None selects all pipelines, `reason` only the dead letters of these groups.
         """
-        async with self._database.reading() as database:
-            rows = await _select_page(database, uids, reason, (after, limit))
-            return list(map(Listed._make, rows))
+        rows = await self._fetch(
+            f"SELECT {_LISTED_COLUMNS} FROM dead_letters WHERE n > ?3 AND {_OF_GROUPS} "
+            "ORDER BY n LIMIT ?4",
+            (_to_json(uids), reason, after, limit),
+        )
+        return list(map(Listed._make, rows))
 
     async def groups(
         self,
@@ -173,20 +204,32 @@ class DeadLetters:
 
         `uids` None selects all pipelines, `reason` only one group of each.
         """
-        async with self._database.reading() as database:
-            rows = await _select_groups(database, uids, reason, (before, limit))
-            return list(map(DeadLetterGroup._make, rows))
+        rows = await self._fetch(
+            f"SELECT pipeline, {_REASON} AS reason, count(*), max(attempts), min(buried_at), "
+            f"max(buried_at), max(n) FROM dead_letters WHERE {_OF_GROUPS} "
+            "GROUP BY 1, 2 HAVING max(n) < ?3 ORDER BY max(n) DESC LIMIT ?4",
+            (_to_json(uids), reason, before, limit),
+        )
+        return list(map(DeadLetterGroup._make, rows))
 
     async def latest(self, uid: str, swarm: str, *, limit: int) -> list[Listed]:
         """Return the dead letters of a pipeline that were sent to a swarm, the newest first."""
-        async with self._database.reading() as database:
-            return list(map(Listed._make, await _select_latest(database, uid, swarm, limit)))
+        rows = await self._fetch(
+            f"SELECT {_LISTED_COLUMNS} FROM dead_letters WHERE pipeline = ? AND swarm = ? "
+            "ORDER BY +n DESC LIMIT ?",
+            (uid, swarm, limit),
+        )
+        return list(map(Listed._make, rows))
 
-    async def read_data(self, places: Sequence[int], most_bytes: int) -> dict[int, bytes]:
+    async def read_data(self, positions: Sequence[int], most_bytes: int) -> dict[int, bytes]:
         """Return data of at most `most_bytes` each by the positions of dead letters."""
-        async with self._database.reading() as database:
-            rows = await _select_data(database, places, most_bytes)
-            return {int(n): data for n, data in rows}
+        rows = await self._fetch(
+            "SELECT n, data FROM dead_letters WHERE n IN "
+            "(SELECT CAST(value AS BIGINT) FROM json_each(CAST(? AS TEXT))) "
+            "AND length(data) <= ?",
+            (json.dumps(positions), most_bytes),
+        )
+        return {int(n): data for n, data in rows}
 
     async def read_version(self) -> tuple[int, int]:
         """Return a value that changes with every change of a dead letter."""
@@ -197,19 +240,27 @@ class DeadLetters:
 
         `bundle` is the version's hash. An end has up to END_OF_REASON characters.
         """
-        async with self._database.reading() as database:
-            rows = await _select_latest_errors(database, uid, bundle, limit)
+        rows = await self._fetch(
+            "SELECT error FROM dead_letters WHERE pipeline = ? AND bundle = ? "
+            "ORDER BY n DESC LIMIT ?",
+            (uid, bundle, limit),
+        )
         return [error[-END_OF_REASON:] for (error,) in rows]
 
     async def among(self, uid: str, idents: Sequence[str]) -> set[str]:
         """Return the ids that are dead letters of a pipeline."""
-        async with self._database.reading() as database:
-            return {ident for (ident,) in await _select_ids(database, uid, idents)}
+        values = (uid, json.dumps(idents))
+        rows = await self._fetch(f"SELECT id FROM dead_letters WHERE {_IN_PIPELINE}", values)
+        return {ident for (ident,) in rows}
 
     async def remove(self, uid: str, idents: Sequence[str]) -> set[str]:
         """Delete dead letters of a pipeline and return the ids that existed."""
         async with self._database.changing() as database:
-            return {ident for (ident,) in await _delete(database, uid, idents)}
+            rows = await database.fetch(
+                f"DELETE FROM dead_letters WHERE {_IN_PIPELINE} RETURNING id",
+                (uid, json.dumps(idents)),
+            )
+            return {ident for (ident,) in rows}
 
     async def erase(self, uids: Sequence[str], holds: Callable[[bytes], bool]) -> int:
         """Delete the dead letters of these pipelines whose data, error or idempotency key `holds`
@@ -218,18 +269,19 @@ class DeadLetters:
         count = 0
         for uid in uids:
             after, matching = 0, list[str]()
-            while rows := await self._read_batch(uid, after):
-                matching += [ident for _, ident, *texts in rows if any(map(holds, texts))]
+            while rows := await self._fetch(
+                "SELECT n, id, data, error, producer_id FROM dead_letters "
+                "WHERE pipeline = ? AND n > ? ORDER BY n LIMIT ?",
+                (uid, after, BATCH),
+            ):
+                matching += [
+                    ident
+                    for _, ident, data, error, key in rows
+                    if any(map(holds, (data, error.encode(), key.encode())))
+                ]
                 after = rows[-1][0]
             count += len(await self.remove(uid, matching)) if matching else 0
         return count
-
-    async def _read_batch(self, uid: str, after: int) -> list[tuple[int, str, bytes, bytes, bytes]]:
-        async with self._database.reading() as database:
-            return [
-                (n, ident, data, error.encode(), key.encode())
-                for n, ident, data, error, key in await _select_texts(database, uid, after, BATCH)
-            ]
 
     async def rewrite(self) -> None:
         """Rewrite the database, so that no deleted data remains in the file. Raises StoreBusy."""
@@ -237,35 +289,8 @@ class DeadLetters:
 
     async def count(self) -> dict[str, int]:
         """Return the number of dead letters by pipeline, for pipelines that have any."""
-        async with self._database.reading() as database:
-            return {uid: int(count) for uid, count in await _select_counts(database)}
-
-
-# In the order of DeadLetter.
-_COLUMNS = (
-    "pipeline, id, swarm, data, error, bundle, buried_at, agent, producer_id, hop, heard, "
-    "attempts, entry"
-)
-_LISTED_COLUMNS = "n, pipeline, id, swarm, agent, error, bundle, attempts, buried_at, length(data)"
-# The first line of an error.
-_REASON = f"substr(error, 1, min({MAX_REASON}, instr(error || '\n', '\n') - 1))"
-_OF_GROUPS = (
-    "(CAST(?1 AS TEXT) IS NULL OR pipeline IN (SELECT value FROM json_each(CAST(?1 AS TEXT)))) "
-    f"AND (CAST(?2 AS TEXT) IS NULL OR {_REASON} = ?2)"
-)
-_IN_PIPELINE = "pipeline = ? AND id IN (SELECT value FROM json_each(CAST(? AS TEXT)))"
-
-
-async def _upsert(database: Sql, dead_letters: Iterable[DeadLetter]) -> None:
-    """Insert rows of DeadLetter, or update dead letters that another entry brings again."""
-    await database.change_many(
-        f"INSERT INTO dead_letters({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
-        "ON CONFLICT(pipeline, id) DO UPDATE SET error = excluded.error, "
-        "bundle = excluded.bundle, buried_at = excluded.buried_at, entry = excluded.entry, "
-        "attempts = dead_letters.attempts + excluded.attempts "
-        "WHERE dead_letters.entry <> excluded.entry",
-        dead_letters,
-    )
+        rows = await self._fetch("SELECT pipeline, count(*) FROM dead_letters GROUP BY pipeline")
+        return {uid: int(count) for uid, count in rows}
 
 
 class _Size(NamedTuple):
@@ -282,11 +307,11 @@ class _Size(NamedTuple):
 
 
 def _measure_by_pipeline(dead_letters: Iterable[DeadLetter]) -> dict[str, _Size]:
-    found: dict[str, _Size] = {}
+    sizes: dict[str, _Size] = {}
     for one in dead_letters:
-        size = found.get(one.pipeline, _Size(0, 0))
-        found[one.pipeline] = size.plus(len(one.data), 1)
-    return found
+        size = sizes.get(one.pipeline, _Size(0, 0))
+        sizes[one.pipeline] = size.plus(len(one.data), 1)
+    return sizes
 
 
 async def _measure(database: Sql, uid: str) -> _Size:
@@ -320,101 +345,5 @@ async def _trim(database: Sql, uid: str, bound: _Size) -> Trimmed:
     return Trimmed(uid, cut, deleted)
 
 
-async def _select_one(database: Sql, uid: str, ident: str) -> Iterable[Row]:
-    return await database.fetch(
-        f"SELECT {_COLUMNS} FROM dead_letters WHERE pipeline = ? AND id = ?", (uid, ident)
-    )
-
-
-async def _select_of_entry(database: Sql, uid: str, entry: str) -> Iterable[Row]:
-    """Return a row of Listed. The id of a step begins with `<entry>.`."""
-    return await database.fetch(
-        f"SELECT {_LISTED_COLUMNS} FROM dead_letters WHERE pipeline = ?1 "
-        "AND (id = ?2 OR id > ?2 || '.' AND id < ?2 || '/') ORDER BY +n LIMIT 1",
-        (uid, entry),
-    )
-
-
-async def _select_page(
-    database: Sql,
-    uids: Sequence[str] | None,
-    reason: str | None,
-    window: tuple[int, int],
-) -> Iterable[Row]:
-    """Return rows of Listed. `window` is (position, limit)."""
-    return await database.fetch(
-        f"SELECT {_LISTED_COLUMNS} FROM dead_letters WHERE n > ?3 AND {_OF_GROUPS} "
-        "ORDER BY n LIMIT ?4",
-        (_to_json(uids), reason, *window),
-    )
-
-
-async def _select_latest(database: Sql, uid: str, swarm: str, limit: int) -> Iterable[Row]:
-    """Return rows of Listed."""
-    return await database.fetch(
-        f"SELECT {_LISTED_COLUMNS} FROM dead_letters WHERE pipeline = ? AND swarm = ? "
-        "ORDER BY +n DESC LIMIT ?",
-        (uid, swarm, limit),
-    )
-
-
-async def _select_data(database: Sql, places: Sequence[int], most_bytes: int) -> Iterable[Row]:
-    """Return (n, data)."""
-    return await database.fetch(
-        "SELECT n, data FROM dead_letters WHERE n IN "
-        "(SELECT CAST(value AS BIGINT) FROM json_each(CAST(? AS TEXT))) "
-        "AND length(data) <= ?",
-        (json.dumps(places), most_bytes),
-    )
-
-
-async def _select_groups(
-    database: Sql,
-    uids: Sequence[str] | None,
-    reason: str | None,
-    window: tuple[int, int],
-) -> Iterable[Row]:
-    """Return rows of DeadLetterGroup. `window` is (position, limit)."""
-    return await database.fetch(
-        f"SELECT pipeline, {_REASON} AS reason, count(*), max(attempts), min(buried_at), "
-        f"max(buried_at), max(n) FROM dead_letters WHERE {_OF_GROUPS} "
-        "GROUP BY 1, 2 HAVING max(n) < ?3 ORDER BY max(n) DESC LIMIT ?4",
-        (_to_json(uids), reason, *window),
-    )
-
-
 def _to_json(uids: Sequence[str] | None) -> str | None:
     return None if uids is None else json.dumps(uids)
-
-
-async def _select_latest_errors(database: Sql, uid: str, bundle: str, limit: int) -> Iterable[Row]:
-    return await database.fetch(
-        "SELECT error FROM dead_letters WHERE pipeline = ? AND bundle = ? ORDER BY n DESC LIMIT ?",
-        (uid, bundle, limit),
-    )
-
-
-async def _select_ids(database: Sql, uid: str, idents: Sequence[str]) -> Iterable[Row]:
-    return await database.fetch(
-        f"SELECT id FROM dead_letters WHERE {_IN_PIPELINE}", (uid, json.dumps(idents))
-    )
-
-
-async def _delete(database: Sql, uid: str, idents: Sequence[str]) -> Iterable[Row]:
-    """Return the deleted ids."""
-    return await database.fetch(
-        f"DELETE FROM dead_letters WHERE {_IN_PIPELINE} RETURNING id", (uid, json.dumps(idents))
-    )
-
-
-async def _select_texts(database: Sql, uid: str, after: int, limit: int) -> Iterable[Row]:
-    """Return (n, id, data, error, producer_id) of a pipeline's dead letters after a position."""
-    return await database.fetch(
-        "SELECT n, id, data, error, producer_id FROM dead_letters WHERE pipeline = ? AND n > ? "
-        "ORDER BY n LIMIT ?",
-        (uid, after, limit),
-    )
-
-
-async def _select_counts(database: Sql) -> Iterable[Row]:
-    return await database.fetch("SELECT pipeline, count(*) FROM dead_letters GROUP BY pipeline")

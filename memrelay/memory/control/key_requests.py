@@ -77,10 +77,10 @@ async def create_key(
 
     Raises InvalidInput with all faults of the request, ExceedsCreator, KeysExist, and StoreBusy.
     """
-    resolved = _Pipelines(request, await catalog.active())
-    raise_faults([*find_faults(request), *resolved.faults])
+    uids, faults = _find_pipelines(request, await catalog.active())
+    raise_faults([*find_faults(request), *faults])
     expires_at = _find_expiry(request.expires, now_ms)
-    new = NewKey(request.name.strip(), request.scopes, resolved.uids, expires_at)
+    new = NewKey(request.name.strip(), request.scopes, uids, expires_at)
     if creator is None:
         return await catalog.keys.create(new, now_ms=now_ms, only_first=only_first)
     if request.expires is None:
@@ -154,46 +154,42 @@ def _find_expiry(expires: str | None, now_ms: int) -> int | None:
     return None if match is None else now_ms + int(match[1]) * UNIT_MS[match[2]]
 
 
-class _Pipelines:
-    """The uids of the requested pipelines, and the faults of those that are not deployed."""
-
-    def __init__(self, request: KeyRequest, active: Sequence[Deployed]) -> None:
-        self._active, self._allow_undeployed = active, request.allow_undeployed
-        self.faults: list[Fault] = []
-        if ALL in request.pipelines:
-            self.uids = [ALL]
+def _find_pipelines(
+    request: KeyRequest, active: Sequence[Deployed]
+) -> tuple[list[str], list[Fault]]:
+    """Return the uids of the requested pipelines, and the faults of those that are not deployed."""
+    if ALL in request.pipelines:
+        return [ALL], []
+    uids, faults = list[str](), list[Fault]()
+    for index, name in enumerate(request.pipelines):
+        named = [one.uid for one in active if one.name == name]
+        if any(one.uid == name for one in active):
+            uids.append(name)
+        elif len(named) == 1:
+            uids += named
+        elif not named and request.allow_undeployed and UID.fullmatch(name):
+            uids.append(name)
         else:
-            self.uids = [
-                self._find_uid(name, f"/pipelines/{index}")
-                for index, name in enumerate(request.pipelines)
-            ]
+            rule = _describe_unknown(request, active, name, named)
+            faults.append(Fault(f"/pipelines/{index}", "unknown_pipeline", rule))
+    return uids, faults
 
-    def _find_uid(self, name: str, pointer: str) -> str:
-        """Return a pipeline's uid, or report the fault at `pointer`."""
-        named = [one.uid for one in self._active if one.name == name]
-        if any(one.uid == name for one in self._active):
-            return name
-        if len(named) == 1:
-            return named[0]
-        if named:
-            rule = f"several pipelines have the name {name!r}; choose a uid: {', '.join(named)}"
-        elif self._allow_undeployed and UID.fullmatch(name):
-            return name
-        else:
-            rule = self._describe_unknown(name)
-        self.faults.append(Fault(pointer, "unknown_pipeline", rule))
-        return name
 
-    def _describe_unknown(self, name: str) -> str:
-        if self._allow_undeployed:
-            return f"no pipeline {name[:100]!r} is deployed, and it is not a uid"
-        listed = ", ".join(f"{one.name} ({one.uid})" for one in self._active[:MAX_LISTED])
-        more = f" and {len(self._active) - MAX_LISTED} more" if self._active[MAX_LISTED:] else ""
-        return (
-            f"no pipeline {name[:100]!r} is deployed; choose from {listed or 'none'}{more}, deploy "
-            "it first, or allow a uid that is deployed later with --allow-undeployed "
-            '(over HTTP "allow_undeployed": true)'
-        )
+def _describe_unknown(
+    request: KeyRequest, active: Sequence[Deployed], name: str, named: Sequence[str]
+) -> str:
+    """Return why a name is not that of one pipeline. `named` are the uids with this name."""
+    if named:
+        return f"several pipelines have the name {name!r}; choose a uid: {', '.join(named)}"
+    if request.allow_undeployed:
+        return f"no pipeline {name[:100]!r} is deployed, and it is not a uid"
+    listed = ", ".join(f"{one.name} ({one.uid})" for one in active[:MAX_LISTED])
+    more = f" and {len(active) - MAX_LISTED} more" if active[MAX_LISTED:] else ""
+    return (
+        f"no pipeline {name[:100]!r} is deployed; choose from {listed or 'none'}{more}, deploy "
+        "it first, or allow a uid that is deployed later with --allow-undeployed "
+        '(over HTTP "allow_undeployed": true)'
+    )
 
 
 def _check_limits(new: NewKey, creator: Creator) -> None:

@@ -1,5 +1,7 @@
 """API keys: permitted scopes over HTTP, by pipeline. A key is shown once. Only the hash of its
 secret is stored.
+
+After sign-in with a key, a browser holds the token of a session, whose hash is stored.
 """
 
 import re
@@ -9,7 +11,7 @@ from hashlib import sha256
 from hmac import compare_digest
 from typing import NamedTuple, get_args
 
-from memrelay.memory.control.database import ControlDatabase
+from memrelay.memory.control.database import ControlRows
 from memrelay.memory.errors import MemoryFault
 from memrelay.memory.operations import Access
 
@@ -83,12 +85,12 @@ def digest_of(secret: str) -> bytes:
     return sha256(secret.encode()).digest()
 
 
-def check_key(keys: Mapping[str, Key], given: str, now_ms: int) -> Key:
+def check_key(keys: Mapping[str, Key], text: str, now_ms: int) -> Key:
     """Return the key with this text.
 
     Raises InvalidKey. Only a client with the right secret learns that a key is revoked.
     """
-    form = FORM.fullmatch(given)
+    form = FORM.fullmatch(text)
     if form is None:
         raise InvalidKey(MALFORMED)
     key = keys.get(form[1])
@@ -104,14 +106,11 @@ def check_key(keys: Mapping[str, Key], given: str, now_ms: int) -> Key:
 _COLUMNS = ", ".join(Key._fields)
 
 
-class Keys:
-    """The keys in the control plane. `database` is open.
+class Keys(ControlRows):
+    """The keys in the control plane.
 
     Keys are never deleted: once one was created, HTTP requires authentication.
     """
-
-    def __init__(self, database: ControlDatabase) -> None:
-        self._database = database
 
     async def create(self, new: NewKey, *, now_ms: int, only_first: bool = False) -> CreatedKey:
         """Create a key. Its text cannot be shown again.
@@ -142,9 +141,18 @@ class Keys:
 
     async def every(self) -> list[Key]:
         """Return all keys, oldest first, also revoked and expired ones."""
-        async with self._database.reading() as database:
-            rows = await database.fetch(f"SELECT {_COLUMNS} FROM keys ORDER BY created_at, rowid")
-            return [_key_of(*row) for row in rows]
+        rows = await self._fetch(f"SELECT {_COLUMNS} FROM keys ORDER BY created_at, rowid")
+        return [
+            Key(
+                ident,
+                name,
+                bytes(digest),
+                frozenset(scopes.split()),
+                frozenset(pipelines.split()),
+                *times,
+            )
+            for ident, name, digest, scopes, pipelines, *times in rows
+        ]
 
     async def revoke(self, ident: str, now_ms: int) -> bool:
         """Revoke a key and return whether it exists. A revoked key keeps its first time."""
@@ -153,17 +161,49 @@ class Keys:
             return await database.change(update, (now_ms, ident)) > 0
 
 
-def _key_of(
-    ident: str, name: str, digest: bytes, scopes: str, pipelines: str, *times: int | None
-) -> Key:
-    created_at, expires_at, revoked_at = times
-    return Key(
-        ident,
-        name,
-        bytes(digest),
-        frozenset(scopes.split()),
-        frozenset(pipelines.split()),
-        created_at or 0,
-        expires_at,
-        revoked_at,
-    )
+# Maximum sessions per key. A new session ends the oldest.
+MOST_OF_A_KEY = 100
+
+
+class Session(NamedTuple):
+    """The stored part of a session."""
+
+    # Hash of the token.
+    digest: bytes
+    # Id of the key that signed in.
+    key: str
+    # Unix ms
+    expires_at: int
+
+
+_SESSION_COLUMNS = ", ".join(Session._fields)
+
+
+class Sessions(ControlRows):
+    """The sessions in the control plane, shared by all web servers and kept across restarts."""
+
+    async def begin(self, key: str, expires_at: int, now_ms: int) -> str:
+        """Create a session, end expired and surplus ones, and return its token."""
+        token = secrets.token_hex(32)
+        async with self._database.changing() as database:
+            session = Session(digest_of(token), key, expires_at)
+            await database.change(
+                f"INSERT INTO sessions({_SESSION_COLUMNS}) VALUES (?, ?, ?)", session
+            )
+            await database.change("DELETE FROM sessions WHERE expires_at <= ?", (now_ms,))
+            await database.change(
+                "DELETE FROM sessions WHERE key = ? AND rowid NOT IN "
+                "(SELECT rowid FROM sessions WHERE key = ? ORDER BY rowid DESC LIMIT ?)",
+                (key, key, MOST_OF_A_KEY),
+            )
+        return token
+
+    async def every(self) -> list[Session]:
+        """Return all stored sessions, which may include expired ones."""
+        rows = await self._fetch(f"SELECT {_SESSION_COLUMNS} FROM sessions")
+        return [Session(bytes(digest), key, expires_at) for digest, key, expires_at in rows]
+
+    async def end(self, token: str) -> None:
+        """End a session if it exists."""
+        async with self._database.changing() as database:
+            await database.change("DELETE FROM sessions WHERE digest = ?", (digest_of(token),))

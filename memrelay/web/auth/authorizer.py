@@ -7,8 +7,7 @@ from typing import NamedTuple, Protocol
 from aiohttp import hdrs, web
 
 from memrelay.memory.control.catalog import Catalog
-from memrelay.memory.control.keys import ALL, SCOPES, InvalidKey, Key, check_key, digest_of
-from memrelay.memory.control.sessions import Session
+from memrelay.memory.control.keys import ALL, SCOPES, InvalidKey, Key, Session, check_key, digest_of
 from memrelay.memory.errors import StoreBroken, StoreBusy
 from memrelay.pipelines.check import CheckedAgent, CheckedBundle
 from memrelay.pipelines.secret_references import SecretResolver

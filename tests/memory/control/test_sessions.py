@@ -3,8 +3,7 @@
 import asyncio
 
 from memrelay.memory.control.catalog import Catalog
-from memrelay.memory.control.keys import digest_of
-from memrelay.memory.control.sessions import MOST_OF_A_KEY, Session
+from memrelay.memory.control.keys import MOST_OF_A_KEY, Session, digest_of
 from tests.memory.control.catalogs import ControlPlane
 
 

@@ -307,19 +307,13 @@ def get(tx: Transaction, request: GetCheckpoint, context: Context) -> FoundCheck
         "" if stored is None else stored.mark,
         () if stored is None else tuple(Channel(*one) for one in orjson.loads(stored.channels)),
         tuple(map(len, values)),
-        tuple(_write_view(one) for one in writes),
+        tuple(
+            StoredWrite(one.task, one.path, one.idx, one.channel, one.type, len(one.value))
+            for one in writes
+        ),
         len(data),
-        to_base64(data[request.at : end]),
+        b64encode(data[request.at : end]).decode(),
     )
-
-
-def _write_view(one: Write) -> StoredWrite:
-    return StoredWrite(one.task, one.path, one.idx, one.channel, one.type, len(one.value))
-
-
-def to_base64(data: bytes) -> str:
-    """Return bytes as base64."""
-    return b64encode(data).decode()
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,8 +100,7 @@ def history(tx: Transaction, request: ReadHistory, context: Context) -> History:
         raise Refused(
             "Invalid 'before' datetime format; use ISO 8601, such as 2026-11-22T05:00:00Z"
         )
-    workflows = (request.workflow or uid_of_store(tx.memory_id), *request.more_workflows)
-    threads = thread_names(request.thread, request.user, request.chat, workflows)
+    threads = _list_threads(tx, request)
     table = tx.table(CheckpointTable)
     newest = newest_checkpoint(table, threads, request.agent)
     if newest is None:
@@ -111,17 +110,21 @@ def history(tx: Transaction, request: ReadHistory, context: Context) -> History:
         for one in shown_messages(_values(table, newest))
         if until is None or one.at is None or one.at < until
     ]
-    budget = ByteBudget(context.result_bytes, _message_size)
+    budget = ByteBudget[ShownMessage](
+        context.result_bytes, lambda message: len(message.text.encode()) + MESSAGE_BYTES
+    )
     page, has_more = take_within(reversed(shown), budget, request.limit)
-    return History(tuple(map(_view, reversed(page))), newest.thread, has_more)
+    views = (
+        MessageView(one.role, one.text, None if one.at is None else format_time(one.at))
+        for one in reversed(page)
+    )
+    return History(tuple(views), newest.thread, has_more)
 
 
-def _message_size(message: ShownMessage) -> int:
-    return len(message.text.encode()) + MESSAGE_BYTES
-
-
-def _view(one: ShownMessage) -> MessageView:
-    return MessageView(one.role, one.text, None if one.at is None else format_time(one.at))
+def _list_threads(tx: Transaction, request: "ReadHistory | ClearConversation") -> list[list[str]]:
+    """Return the possible names of the thread in each workflow. Raises Refused."""
+    workflows = (request.workflow or uid_of_store(tx.memory_id), *request.more_workflows)
+    return thread_names(request.thread, request.user, request.chat, workflows)
 
 
 def newest_checkpoint(
@@ -132,20 +135,14 @@ def newest_checkpoint(
     A conversation is the first of its possible threads that has a checkpoint.
     """
     agents = table.agents() if agent is None else [agent]
-    newest = []
+    newest: list[Checkpoint] = []
     for names in threads:
-        present = (_newest(table, name, agents) for name in names)
-        newest.append(next((one for one in present if one is not None), None))
-    return _last(newest)
-
-
-def _newest(table: CheckpointTable, thread: str, agents: Iterable[str]) -> Checkpoint | None:
-    return _last(table.find(agent, thread, "", LATEST_ID) for agent in agents)
-
-
-def _last(checkpoints: Iterable[Checkpoint | None]) -> Checkpoint | None:
-    existing = [one for one in checkpoints if one is not None]
-    return max(existing, key=lambda one: one.id, default=None)
+        for name in names:
+            latest = [table.find(agent, name, "", LATEST_ID) for agent in agents]
+            if existing := [one for one in latest if one is not None]:
+                newest += existing
+                break
+    return max(newest, key=lambda one: one.id, default=None)
 
 
 def _values(table: CheckpointTable, one: Checkpoint) -> Iterator[Any]:
@@ -184,9 +181,7 @@ def clear(tx: Transaction, request: ClearConversation, context: Context) -> Chec
 
     Raises Refused: when the conversation is not named.
     """
-    table = tx.table(CheckpointTable)
-    workflows = (request.workflow or uid_of_store(tx.memory_id), *request.more_workflows)
-    threads = thread_names(request.thread, request.user, request.chat, workflows)
+    table, threads = tx.table(CheckpointTable), _list_threads(tx, request)
     agents = table.agents() if request.agent is None else [request.agent]
     names = [name for possible in threads for name in possible]
     deleted = sum(table.delete_thread(agent, name) for agent in agents for name in names)

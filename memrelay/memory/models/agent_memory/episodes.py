@@ -3,7 +3,7 @@
 The functions run inside the store's open transaction.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -22,7 +22,9 @@ from memrelay.memory.models.agent_memory.scopes import (
     MAX_ID_CHARACTERS,
     Deleted,
     DeleteMany,
+    GivenId,
     OptionalId,
+    make_agent_scope,
 )
 from memrelay.memory.models.agent_memory.table import EpisodeTable, name_thread
 from memrelay.memory.models.agent_memory.user_records import current_id
@@ -46,7 +48,6 @@ MAX_STEPS = 1000
 EPISODE_BYTES = 8192
 CUT = "…"
 ABANDONED = "abandoned"
-AgentId = Annotated[str, Field(min_length=1, max_length=MAX_ID_CHARACTERS, pattern=r"^[^\x00]*$")]
 Label = Annotated[str, Field(max_length=64)]
 Text = Annotated[str, Field(max_length=1 << 20)]
 ToolName = Annotated[str, Field(max_length=256)]
@@ -90,13 +91,8 @@ class EpisodeView:
     """Changes with every edit; an edit can require it."""
 
 
-def view_episode(state: State) -> EpisodeView:
-    """Return the view of a stored episode. Raises RecordDamaged."""
-    return _view_record(state.record, state.extras)
-
-
-def _view_record(record: Record, extras: RecordExtras) -> EpisodeView:
-    """Return the view of an episode's record. Raises RecordDamaged."""
+def view_episode(record: Record, extras: RecordExtras) -> EpisodeView:
+    """Return the view of an episode. Raises RecordDamaged."""
     data = kept_data(record, extras)
     ended_at = data.get("ended_at")
     return EpisodeView(
@@ -122,16 +118,16 @@ def _view_record(record: Record, extras: RecordExtras) -> EpisodeView:
 
 def fetch_episode(tx: Transaction, guid: str) -> StoredRecord:
     """Return an episode. Raises RecordNotFound."""
-    if (found := tx.table(EpisodeTable).by_guid(guid)) is None:
+    if (stored := tx.table(EpisodeTable).by_guid(guid)) is None:
         raise RecordNotFound(f"no episode has the id {guid!r}; episodes.list lists them")
-    return found
+    return stored
 
 
 @dataclass(frozen=True, slots=True)
 class NewEpisode:
     """An episode that begins."""
 
-    agent_id: AgentId
+    agent_id: GivenId
     """The agent, such as workflow:UID."""
     execution_id: Annotated[str, Field(max_length=MAX_ID_CHARACTERS)] = ""
     """The execution. A second call with the same one returns the same episode. By default the
@@ -166,10 +162,10 @@ def begin(tx: Transaction, request: NewEpisode, context: Context) -> BegunEpisod
 
 def begin_episode(tx: Transaction, request: NewEpisode, context: Context) -> str:
     """Begin an episode and return its guid. An execution that began already has the same guid."""
-    scope, guid = make_scope(request.agent_id), context.new_guid()
+    scope, guid = make_agent_scope(request.agent_id), context.new_guid()
     key = request.execution_id or guid
-    if (found := tx.table(EpisodeTable).find_to_write(scope, key)) is not None:
-        return found.guid
+    if (stored := tx.table(EpisodeTable).find_to_write(scope, key)) is not None:
+        return stored.guid
     data = {
         "trigger_type": request.trigger_type,
         "trigger_input": bounded(request.trigger_input),
@@ -184,11 +180,6 @@ def begin_episode(tx: Transaction, request: NewEpisode, context: Context) -> str
     )
     tx.table(EpisodeTable).insert(new)
     return guid
-
-
-def make_scope(agent_id: str) -> str:
-    """Return the scope of an agent's episodes."""
-    return f"agent:{agent_id}"
 
 
 def bounded(value: Any) -> Any:
@@ -274,12 +265,10 @@ def add(tx: Transaction, request: AddStep, context: Context) -> AddedStep:
 
     Raises RecordNotFound: when the episode does not exist.
     """
-    step = NewStep(request.sort, request.text, request.role, request.tool, request.result)
-    episode = fetch_episode(tx, request.id).state
-    return AddedStep(_insert_step(tx, episode, step, context))
+    return AddedStep(_insert_step(tx, fetch_episode(tx, request.id).state, request, context))
 
 
-def _insert_step(tx: Transaction, episode: State, step: NewStep, context: Context) -> int:
+def _insert_step(tx: Transaction, episode: State, step: NewStep | AddStep, context: Context) -> int:
     data = {"sort": step.sort, "role": step.role or None, "tool": step.tool or None}
     if step.result is not None:
         data["result"] = bounded(step.result)
@@ -338,7 +327,8 @@ def complete_episode(tx: Transaction, request: CompletedEpisode, context: Contex
     }
     summary = request.summary or _summary(data.get("trigger_input"), output)
     after = episode._replace(content=summary[:MAX_SUMMARY_CHARACTERS], data=_packed(data | changes))
-    return view_episode(tx.table(EpisodeTable).change(stored, after))
+    ended = tx.table(EpisodeTable).change(stored, after)
+    return view_episode(ended.record, ended.extras)
 
 
 def _summary(question: Any, answer: Any) -> str:
@@ -365,8 +355,8 @@ def open_episodes(tx: Transaction, uid: str, running: Collection[str]) -> list[S
 
     Episodes of other programs, whose execution is no deferred call, are left out.
     """
-    found = tx.table(EpisodeTable).open_from(f"{uid}/", f"{uid}0")
-    return [stored for stored in found if stored.state.key not in running]
+    open_now = tx.table(EpisodeTable).open_from(f"{uid}/", f"{uid}0")
+    return [stored for stored in open_now if stored.state.key not in running]
 
 
 @dataclass(frozen=True, slots=True)
@@ -432,9 +422,9 @@ def get(tx: Transaction, request: GetEpisode, context: Context) -> WholeEpisode:
     data = parse_data(state.data, state.guid)
     log = tx.table(EpisodeTable).steps(state.guid, request.limit, request.offset)
     most = context.result_bytes - len(state.data or "") - EPISODE_BYTES
-    steps, _ = take_page(view_steps(log), request.limit, most)
+    steps, _ = take_page([view_step(one) for one in log], request.limit, most)
     return WholeEpisode(
-        view_episode(state),
+        view_episode(state.record, state.extras),
         data.get("trigger_input"),
         data.get("final_output"),
         data.get("error_message"),
@@ -444,24 +434,20 @@ def get(tx: Transaction, request: GetEpisode, context: Context) -> WholeEpisode:
     )
 
 
-def view_steps(steps: Sequence[StoredRecord]) -> list[StepView]:
-    """Return the views of stored steps. Raises RecordDamaged."""
-    views = []
-    for state in (step.state for step in steps):
-        data = parse_data(state.data, state.guid)
-        views.append(
-            StepView(
-                state.guid,
-                state.seq or 0,
-                data.get("sort", "message"),
-                data.get("role"),
-                state.content,
-                data.get("tool"),
-                data.get("result"),
-                format_time(state.created_at),
-            )
-        )
-    return views
+def view_step(stored: StoredRecord) -> StepView:
+    """Return the view of a stored step. Raises RecordDamaged."""
+    state = stored.state
+    data = parse_data(state.data, state.guid)
+    return StepView(
+        state.guid,
+        state.seq or 0,
+        data.get("sort", "message"),
+        data.get("role"),
+        state.content,
+        data.get("tool"),
+        data.get("result"),
+        format_time(state.created_at),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -500,29 +486,29 @@ def list_episodes(tx: Transaction, request: ListEpisodes, context: Context) -> E
     conditions = Conditions(given=literal_kind(EPISODE_KIND, _filter(request)))
     window = (request.limit, request.offset)
     records, total = take_ordered_page(tx, conditions, ("created_at", "desc"), window, context)
-    return EpisodePage(tuple(_view_record(*one) for one in records), total)
+    return EpisodePage(tuple(view_episode(*one) for one in records), total)
 
 
 def _filter(request: ListEpisodes) -> Given | None:
     """Return the conditions that are set, None if none is."""
     columns = {
-        "r.scope": request.agent_id and make_scope(request.agent_id),
+        "r.scope": request.agent_id and make_agent_scope(request.agent_id),
         "r.owner": request.user_id,
         "json_extract(r.data, '$.session_id')": request.session_id,
         "json_extract(r.data, '$.workflow_id')": request.workflow_id,
         "json_extract(r.data, '$.success')": request.success,
     }
-    given = {name: value for name, value in columns.items() if value not in ("", None)}
-    if not given:
+    equal = {name: value for name, value in columns.items() if value not in ("", None)}
+    if not equal:
         return None
-    return Given(" AND ".join(f"{name} = ?" for name in given), tuple(given.values()), {})
+    return Given(" AND ".join(f"{name} = ?" for name in equal), tuple(equal.values()), {})
 
 
 def recent_episodes(tx: Transaction, agent_id: str, user: str, limit: int) -> list[EpisodeView]:
     """Return the newest episodes of a user first. The agent "" or `global` covers every agent."""
-    scope = "" if agent_id in ("", GLOBAL) else make_scope(agent_id)
-    found = tx.table(EpisodeTable).newest(scope, current_id(tx, user), limit)
-    return [view_episode(stored.state) for stored in found]
+    scope = "" if agent_id in ("", GLOBAL) else make_agent_scope(agent_id)
+    newest = tx.table(EpisodeTable).newest(scope, current_id(tx, user), limit)
+    return [view_episode(stored.state.record, stored.state.extras) for stored in newest]
 
 
 @dataclass(frozen=True, slots=True)
@@ -557,7 +543,8 @@ def rate(tx: Transaction, request: RateEpisode, context: Context) -> EpisodeView
     if request.feedback:
         changes["feedback"] = request.feedback
     data = _packed(parse_data(state.data, state.guid) | changes)
-    return view_episode(tx.table(EpisodeTable).change(stored, state._replace(data=data)))
+    rated = tx.table(EpisodeTable).change(stored, state._replace(data=data))
+    return view_episode(rated.record, rated.extras)
 
 
 @operation("episodes.delete_many", access="delete", mutates=True, store="memories", any_store=True)

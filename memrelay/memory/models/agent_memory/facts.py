@@ -179,11 +179,6 @@ class SetFact:
     if_version: Versions = ()
     """Write only if the fact has one of these versions."""
 
-    @property
-    def ids(self) -> Ids:
-        """The ids of the scopes."""
-        return Ids(self.agent_id, self.user_id, self.session_id)
-
 
 @operation("facts.set", access="write", mutates=True, store="memories", any_store=True)
 def set_fact(tx: Transaction, request: SetFact, context: Context) -> FactWritten:
@@ -194,7 +189,7 @@ def set_fact(tx: Transaction, request: SetFact, context: Context) -> FactWritten
     Raises VersionConflict: when the fact has another version.
     """
     request = replace(request, user_id=current_id(tx, request.user_id))
-    scope = request.ids.scope(request.scope)
+    scope = _get_ids(request).scope(request.scope)
     check_name("fact_type", request.fact_type, FACT_TYPES)
     table = tx.table(FactTable)
     stored = table.find_to_write(scope, request.key)
@@ -219,6 +214,10 @@ def set_fact(tx: Transaction, request: SetFact, context: Context) -> FactWritten
     if _json(before["value"]) != _json(request.value):
         counters.count_outcome(stored.guid, is_good=False)
     return FactWritten(_view_state(tx, state), "updated")
+
+
+def _get_ids(request: "SetFact | FactName | SearchFacts") -> Ids:
+    return Ids(request.agent_id, request.user_id, request.session_id)
 
 
 def _encode(request: SetFact, before: dict[str, Any]) -> tuple[str, str]:
@@ -288,11 +287,6 @@ class FactName:
     session_id: OptionalId = ""
     """The session whose facts are visible."""
 
-    @property
-    def ids(self) -> Ids:
-        """The ids of the scopes."""
-        return Ids(self.agent_id, self.user_id, self.session_id)
-
 
 @operation("facts.get", access="read", mutates=False, store="memories", any_store=True)
 def get(tx: Transaction, request: FactName, context: Context) -> FactView:
@@ -300,20 +294,14 @@ def get(tx: Transaction, request: FactName, context: Context) -> FactView:
 
     Raises RecordNotFound: when no visible fact has the key.
     """
-    if (fact := get_fact(tx, request, context)) is None:
+    if (stored := _find(tx, request)) is None:
         raise missing_fact(f"the key {request.key!r}")
-    return fact
-
-
-def get_fact(tx: Transaction, request: FactName, context: Context) -> FactView | None:
-    """Return the fact of the most specific visible scope that has the key, None if none has it."""
-    stored = _find(tx, request)
-    return None if stored is None else _view_state(tx, stored.state)
+    return _view_state(tx, stored.state)
 
 
 def _find(tx: Transaction, request: FactName) -> StoredRecord | None:
     """Return the fact of the most specific visible scope, None if no scope has the key."""
-    for scope in _visible(tx, request.ids):
+    for scope in _visible(tx, _get_ids(request)):
         if (stored := tx.table(FactTable).find(scope, request.key)) is not None:
             return stored
     return None
@@ -341,7 +329,7 @@ def recall(tx: Transaction, request: FactName, context: Context) -> FactView:
 
 
 def recall_facts(tx: Transaction, request: FactName, context: Context) -> FactView | None:
-    """Return the fact that `get_fact` returns, and count the access."""
+    """Return the fact of the most specific visible scope, None for none, and count the access."""
     stored = _find(tx, request)
     if stored is None:
         return None
@@ -369,11 +357,6 @@ class SearchFacts:
     limit: Limit = 10
     """The maximum number of facts."""
 
-    @property
-    def ids(self) -> Ids:
-        """The ids of the scopes."""
-        return Ids(self.agent_id, self.user_id, self.session_id)
-
 
 @dataclass(frozen=True, slots=True)
 class FoundFacts:
@@ -391,7 +374,7 @@ def search_facts(tx: Transaction, request: SearchFacts, context: Context) -> Fou
     """
     for name in request.fact_types:
         check_name("fact_type", name, FACT_TYPES)
-    visible = _visible(tx, request.ids)
+    visible = _visible(tx, _get_ids(request))
     within = FactFilter(visible, request.fact_types, request.min_confidence, request.limit)
     tx.records.flush()
     with tx.time_limit.bounded():
@@ -447,8 +430,9 @@ def list_facts(tx: Transaction, request: ListFacts, context: Context) -> FactPag
     window = (request.limit, request.offset)
     with tx.bounded_search():
         records, total = take_ordered_page(tx, conditions, ("updated_at", "desc"), window, context)
-    items = (StoredFact(*one, tx.table(CounterTable).find(one[0].guid)) for one in records)
-    return FactPage(tuple(map(view_fact, items)), total)
+    counters = tx.table(CounterTable)
+    facts = (view_fact(StoredFact(*one, counters.find(one[0].guid))) for one in records)
+    return FactPage(tuple(facts), total)
 
 
 def _filter(request: ListFacts) -> Given | None:

@@ -21,11 +21,12 @@ from memrelay.memory.errors import RecordNotFound
 from memrelay.memory.models.agent_memory import PROCEDURE_KIND
 from memrelay.memory.models.agent_memory.scopes import (
     GLOBAL,
-    MAX_ID_CHARACTERS,
     Deleted,
     DeleteMany,
+    GivenId,
     OptionalId,
     check_name,
+    make_agent_scope,
     split_scope,
 )
 from memrelay.memory.models.agent_memory.table import ProcedureTable
@@ -41,7 +42,6 @@ PROCEDURE_TYPES = ("workflow_graph", "prompt_template", "code_snippet", "tool_se
 SOURCES = ("human_taught", "self_learned", "evolved")
 # The share of successes of a procedure that was never used.
 UNKNOWN_RATE = 0.5
-AgentId = Annotated[str, Field(min_length=1, max_length=MAX_ID_CHARACTERS, pattern=r"^[^\x00]*$")]
 ProcedureName = Annotated[str, Field(min_length=1, max_length=255, pattern=r"^[^\x00-\x1f]+$")]
 Goal = Annotated[str, Field(max_length=65_536)]
 IS_ACTIVE = "json_extract(r.data, '$.is_active')"
@@ -129,7 +129,7 @@ class SaveProcedure:
     """workflow_graph, prompt_template, code_snippet or tool_sequence."""
     procedure_content: Any
     """The instructions: any JSON."""
-    agent_id: AgentId = GLOBAL
+    agent_id: GivenId = GLOBAL
     """The agent that has the procedure; `global` for all."""
     description: Annotated[str, Field(max_length=32_768)] = ""
     """What the procedure does."""
@@ -167,7 +167,7 @@ def save(tx: Transaction, request: SaveProcedure, context: Context) -> Procedure
     """
     check_name("procedure_type", request.procedure_type, PROCEDURE_TYPES)
     check_name("source", request.source, SOURCES)
-    scope, table = make_scope(request.agent_id), tx.table(ProcedureTable)
+    scope, table = make_agent_scope(request.agent_id), tx.table(ProcedureTable)
     stored = table.find_to_write(scope, request.name)
     check_keyed_version(f"the procedure {request.name!r}", stored, request.if_version)
     content = f"{request.name}: {request.description}" if request.description else request.name
@@ -188,18 +188,13 @@ def save(tx: Transaction, request: SaveProcedure, context: Context) -> Procedure
     return ProcedureSaved(view_procedure(state.record, state.extras, Counters()), "created")
 
 
-def make_scope(agent_id: str) -> str:
-    """Return the scope of an agent's procedures."""
-    return f"agent:{agent_id}"
-
-
 @dataclass(frozen=True, slots=True)
 class GetProcedure:
     """The procedure to read."""
 
     id: ProcedureName
     """The id of the procedure, or the name of one that is in use."""
-    agent_id: AgentId = GLOBAL
+    agent_id: GivenId = GLOBAL
     """The agent that has a procedure of that name."""
 
 
@@ -212,7 +207,7 @@ def get(tx: Transaction, request: GetProcedure, context: Context) -> ProcedureVi
     table = tx.table(ProcedureTable)
     if (stored := table.by_guid(request.id)) is not None:
         return view_state(tx, stored.state)
-    stored = table.find(make_scope(request.agent_id), request.id)
+    stored = table.find(make_agent_scope(request.agent_id), request.id)
     if stored is not None and (procedure := view_state(tx, stored.state)).is_active:
         return procedure
     raise _missing(f"the name {request.id!r} for agent {request.agent_id!r} and is in use")
@@ -263,11 +258,11 @@ def list_procedures(tx: Transaction, request: ListProcedures, context: Context) 
     clauses, values = list[str](), list[str]()
     if request.agent_id:
         clauses.append("r.scope = ?")
-        values.append(make_scope(request.agent_id))
+        values.append(make_agent_scope(request.agent_id))
     if request.active_only:
         clauses.append(IS_ACTIVE)
-    given = Given(" AND ".join(clauses), tuple(values), {}) if clauses else None
-    conditions = Conditions(given=literal_kind(PROCEDURE_KIND, given))
+    selected = Given(" AND ".join(clauses), tuple(values), {}) if clauses else None
+    conditions = Conditions(given=literal_kind(PROCEDURE_KIND, selected))
     window = (request.limit, request.offset)
     records, total = take_ordered_page(tx, conditions, (request.order, "desc"), window, context)
     items = (view_procedure(*one, tx.table(CounterTable).find(one[0].guid)) for one in records)
@@ -282,7 +277,7 @@ class MatchProcedure:
     """What the agent wants to do. Case does not matter."""
     context: dict[str, Any] = field(default_factory=dict)
     """What the agent knows; conditions ask for its keys."""
-    agent_id: AgentId = GLOBAL
+    agent_id: GivenId = GLOBAL
     """The agent whose procedures are considered; `global` covers all agents."""
 
 
@@ -309,7 +304,7 @@ def match_procedure(
     """Return the procedure in use that applies to a goal and succeeded most often, None if none
     applies. The agent `global` covers the procedures of all agents.
     """
-    scope = "" if agent_id == GLOBAL else make_scope(agent_id)
+    scope = "" if agent_id == GLOBAL else make_agent_scope(agent_id)
     for record, extras, counters in tx.table(ProcedureTable).by_success(scope):
         data = kept_data(record, extras)
         if data["is_active"] and _applies(data, goal, context or {}):

@@ -16,6 +16,7 @@ SCOPES = ("session", "user", "agent", GLOBAL)
 MAX_ID_CHARACTERS = 240
 # SQLite's functions end a text at the character NUL.
 OptionalId = Annotated[str, Field(max_length=MAX_ID_CHARACTERS, pattern=r"^[^\x00]*$")]
+GivenId = Annotated[OptionalId, Field(min_length=1)]
 # Records that one call deletes.
 MAX_DELETED = 1000
 
@@ -47,18 +48,23 @@ class Ids(NamedTuple):
         return f"{name}:{id_}"
 
 
+def make_agent_scope(agent_id: str) -> str:
+    """Return the scope of the procedures and episodes of an agent."""
+    return f"agent:{agent_id}"
+
+
 def split_scope(scope: str) -> tuple[str, str]:
     """Return (name, id) of a record's scope. The id of `global` is ""."""
     name, _, id_ = scope.partition(":")
     return name, id_
 
 
-def check_name(field: str, name: str, known: tuple[str, ...]) -> None:
-    """Raise Refused, with a suggestion, if a name is not one of the known ones."""
-    if name in known:
+def check_name(field: str, name: str, valid_names: tuple[str, ...]) -> None:
+    """Raise Refused, with a suggestion, if a name is not valid."""
+    if name in valid_names:
         return
-    near = find_closest(name, known)
-    hint = f"did you mean {near!r}?" if near else f"known: {', '.join(known)}"
+    near = find_closest(name, valid_names)
+    hint = f"did you mean {near!r}?" if near else f"known: {', '.join(valid_names)}"
     raise Refused(f"unknown {field} {name[:64]!r} ({hint})")
 
 

@@ -23,9 +23,9 @@ from memrelay.memory.models.agent_memory.checkpoint_table import CheckpointTable
 from memrelay.memory.models.agent_memory.conversations import delete_user_threads
 from memrelay.memory.models.agent_memory.episodes import recent_episodes
 from memrelay.memory.models.agent_memory.scopes import (
-    MAX_ID_CHARACTERS,
     Deleted,
     DeleteMany,
+    GivenId,
     OptionalId,
 )
 from memrelay.memory.models.agent_memory.table import IDENTIFIERS, USERS, UserTable
@@ -53,8 +53,6 @@ from memrelay.memory.records.view import Reason, Versions
 
 # The field of a user that holds its id in a channel.
 IDENTIFIER = {TELEGRAM: "telegram_id", EMAIL: "email"}
-UserId = Annotated[str, Field(min_length=1, max_length=MAX_ID_CHARACTERS, pattern=r"^[^\x00]*$")]
-Identifier = Annotated[str, Field(max_length=MAX_ID_CHARACTERS, pattern=r"^[^\x00]*$")]
 DisplayName = Annotated[str, Field(max_length=255)]
 
 
@@ -74,7 +72,7 @@ class IdentifyUser:
 
     channel: Annotated[str, Field(min_length=1, max_length=64)]
     """The channel, such as telegram, email, webhook or chat."""
-    channel_id: Annotated[Identifier, Field(min_length=1)]
+    channel_id: GivenId
     """The id of the person in the channel."""
     display_name: DisplayName = ""
     """The name to show. It is stored only if the user has none."""
@@ -146,7 +144,7 @@ def _clean(name: str) -> str:
 class GetUser:
     """The user to return."""
 
-    id: UserId
+    id: GivenId
     """The canonical id, `channel:id`, or the id of the user's record."""
 
 
@@ -192,15 +190,15 @@ def list_users(tx: Transaction, request: ListUsers, context: Context) -> UserPag
 class UpdateUser:
     """The user to change. Fields that are null or missing stay as before."""
 
-    id: UserId
+    id: GivenId
     """The canonical id, `channel:id`, or the id of the user's record."""
     display_name: DisplayName | None = None
     """The name to show. "" removes it."""
-    telegram_id: Identifier | None = None
+    telegram_id: OptionalId | None = None
     """The id in Telegram. "" removes it."""
     telegram_username: DisplayName | None = None
     """The user name in Telegram. "" removes it."""
-    email: Annotated[Identifier, Field(max_length=255)] | None = None
+    email: Annotated[OptionalId, Field(max_length=255)] | None = None
     """The email address. "" removes it."""
     preferences: Data | None = None
     """Preferences to set; null removes one. Others stay."""
@@ -248,7 +246,7 @@ NO_SUMMARY = "No summary"
 class ReadContext:
     """The user whose context is returned."""
 
-    id: UserId
+    id: GivenId
     """The canonical id, `channel:id`, or the id of the user's record."""
     agent_id: OptionalId = ""
     """Limits the history to episodes of this agent. By default all agents."""
@@ -346,9 +344,9 @@ def _facts(tx: Transaction, user_id: str) -> tuple[UserFact, ...]:
 class MergeUsers:
     """Two users who are the same person."""
 
-    id: UserId
+    id: GivenId
     """The user who is merged: the canonical id, `channel:id`, or the id of the user's record."""
-    into: UserId
+    into: GivenId
     """The user who remains: the canonical id, or the id of the record."""
     reason: Reason = ""
     """The reason, kept in the history."""
@@ -390,19 +388,19 @@ def _move(tx: Transaction, stored: StoredRecord, source_id: str, target_id: str)
         tx.records.overwrite(stored, after)
 
 
-def _unite(tx: Transaction, source: StoredRecord, request: StoredRecord) -> State:
+def _unite(tx: Transaction, source: StoredRecord, target: StoredRecord) -> State:
     """Move identifiers, names and preferences; those of the target win. Return the target."""
     table = tx.table(UserTable)
-    lost, won = read_data(source.state), read_data(request.state)
+    lost, won = read_data(source.state), read_data(target.state)
     moved = {name: lost[name] for name in IDENTIFIERS if lost.get(name) and not won.get(name)}
     rest = {name: value for name, value in lost.items() if name not in moved}
     # First, because an identifier is unique.
-    left = packed(rest | {"merged_into": request.state.key})
+    left = packed(rest | {"merged_into": target.state.key})
     table.change(source, source.state._replace(data=left))
     preferences = {**lost.get("preferences", {}), **won.get("preferences", {})}
     data = packed(won | moved | {"preferences": preferences})
-    name = request.state.content or source.state.content
-    return table.change(request, request.state._replace(content=name, data=data))
+    name = target.state.content or source.state.content
+    return table.change(target, target.state._replace(content=name, data=data))
 
 
 BELONGS = (
@@ -415,7 +413,7 @@ BELONGS = (
 class ForgetUser:
     """The user to forget."""
 
-    id: UserId
+    id: GivenId
     """The canonical id, `channel:id`, or the id of the user's record."""
     reason: Reason = ""
     """The reason, which is kept. It must not contain what is to be erased."""
@@ -446,7 +444,9 @@ def forget(tx: Transaction, request: ForgetUser, context: Context) -> Forgotten:
     users = _list_merged(tx, request.id)
     ids = [request.id, *(stored.state.key or "" for stored in users)]
     names = _list_names(tx, ids, users)
-    guids = tx.erasures.matching((), _belong_to(ids), "")
+    listed = orjson.dumps(ids).decode()
+    belonging = Conditions(given=Given(BELONGS, (listed, listed), {}))
+    guids = tx.erasures.matching((), belonging, "")
     quotes = Quotes(names)
     checkpoints = sum(delete_user_threads(tx.table(CheckpointTable), one) for one in ids)
     tx.erasures.erase_elsewhere(quotes)
@@ -459,14 +459,14 @@ def forget(tx: Transaction, request: ForgetUser, context: Context) -> Forgotten:
 def _list_merged(tx: Transaction, user_id: str) -> list[StoredRecord]:
     """Return the user at the end of the chain of merges, and all users merged into it."""
     stored = find_user(tx, user_id)
-    found = {} if stored is None else {stored.guid: stored}
-    waiting = list(found.values())
+    users = {} if stored is None else {stored.guid: stored}
+    waiting = list(users.values())
     while waiting:
         for merged in tx.table(UserTable).merged_into(waiting.pop().state.key or ""):
-            if merged.guid not in found:
-                found[merged.guid] = merged
+            if merged.guid not in users:
+                users[merged.guid] = merged
                 waiting.append(merged)
-    return list(found.values())
+    return list(users.values())
 
 
 def _list_names(tx: Transaction, ids: list[str], users: list[StoredRecord]) -> list[str]:
@@ -477,12 +477,6 @@ def _list_names(tx: Transaction, ids: list[str], users: list[StoredRecord]) -> l
             data = read_data(state)
             names += [str(data[name]) for name in IDENTIFIERS if data.get(name)]
     return list(dict.fromkeys(names))
-
-
-def _belong_to(ids: list[str]) -> Conditions:
-    """Return the condition that a record belongs to one of these users."""
-    listed = orjson.dumps(ids).decode()
-    return Conditions(given=Given(BELONGS, (listed, listed), {}))
 
 
 def _list_quoting_turns(tx: Transaction, quotes: Quotes) -> list[str]:
@@ -508,8 +502,8 @@ def _list_facts(tx: Transaction, guids: list[str], quotes: Quotes) -> list[str]:
 
 def _find_source(data: str) -> str:
     """Return the source_episode_id in the data of a fact, "" if it has none."""
-    found = orjson.loads(data or "{}")
-    return str(found.get("source_episode_id") or "") if isinstance(found, dict) else ""
+    fields = orjson.loads(data or "{}")
+    return str(fields.get("source_episode_id") or "") if isinstance(fields, dict) else ""
 
 
 @operation("users.delete_many", access="delete", mutates=True, store="memories", any_store=True)

@@ -7,7 +7,6 @@ from pydantic import ConfigDict, Field, ValidationError
 
 from memrelay.memory.engine.keyed_table import new_state
 from memrelay.memory.engine.store import Transaction
-from memrelay.memory.engine.timestamps import next_change_ms
 from memrelay.memory.engine.versions import StoredRecord
 from memrelay.memory.errors import Refused
 from memrelay.memory.models.langgraph import LANGGRAPH_ITEM_KIND
@@ -159,10 +158,8 @@ def _write(
         before = stored.state
     expires_at = compute_expiry(item.ttl, context.now_ms)
     after = before._replace(content=item.content, data=as_text(data), expires_at=expires_at)
-    if stored is None:
-        return tx.records.insert_state(after).guid
-    updated_at = next_change_ms(context.now_ms, before.updated_at)
-    return tx.records.overwrite(stored, after._replace(updated_at=updated_at)).guid
+    table = tx.table(LanggraphItemTable)
+    return (table.insert(after) if stored is None else table.change(stored, after)).guid
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,7 +44,7 @@ MODEL = Model(
         Rows("entries", before_records=True),
     ),
     needs_vectors="table:has_memories",
-    formats={"mem0": "mem0_file:write_mem0"},
+    formats={"mem0": "export:write_mem0"},
     record_parts={"confirmed": "export:Confirmations"},
     merges={"entry": "importing:EntryMerge"},
     salvage="export:RESET_ENTRIES",

@@ -1,6 +1,6 @@
 """Entries of named memories, which are deduplicated when they are written (docs/memories.md)."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from heapq import nlargest
 from typing import Annotated, Any, Literal, NamedTuple
@@ -253,7 +253,8 @@ def plan_write(tx: Transaction, new: NewEntry, question: EmbeddedQuestion | None
     unexpired = (_find_record(tx, guid) for guid in guids)
     same = next((record for record in unexpired if record is not None), None)
     if same is not None and new.duplicate_threshold <= SAME_TEXT.score:
-        return _plan_repeat(tx, new, same, _compare_same(new.content, same.content))
+        is_written_so = new.content in (same.content, *same.content.split("\n"))
+        return _plan_repeat(tx, new, same, SAME_TEXT if is_written_so else SAME_BUT_FORM)
     old, similarity = _most_similar(tx, new, question)
     decided = _decide(new, similarity.score)
     if old is None or decided == "create":
@@ -310,28 +311,16 @@ def _update(
     planned: PlannedWrite,
     question: EmbeddedQuestion | None,
 ) -> None:
-    content = planned.after.content
-    stored, vector = tx.records.by_guid(old.guid), _embed(tx, content, new, question)
-    tx.records.replace(old, planned.after, planned.extras)
-    if stored is not None and vector is not None:
-        store_vector(tx, stored.row, content, vector)
-
-
-def _embed(
-    tx: Transaction, text: str, new: NewEntry, question: EmbeddedQuestion | None
-) -> EmbeddedQuestion | None:
-    """Return the vector of the merged text. Raises VectorPending if the write may wait for it."""
+    content, stored = planned.after.content, tx.records.by_guid(old.guid)
     try:
-        return embed_merged(tx, text, question)
+        vector = embed_merged(tx, content, question)
     except VectorPending:
         if new.may_wait:
             raise
-        return None
-
-
-def _compare_same(new: str, old: str) -> Similarity:
-    """Return the similarity of a text with an entry that has its digest."""
-    return SAME_TEXT if new == old or new in old.split("\n") else SAME_BUT_FORM
+        vector = None
+    tx.records.replace(old, planned.after, planned.extras)
+    if stored is not None and vector is not None:
+        store_vector(tx, stored.row, content, vector)
 
 
 def _plan_repeat(
@@ -351,7 +340,10 @@ def _plan_update(
     tx: Transaction, new: NewEntry, old: Record, similarity: Similarity, *, how: Mode
 ) -> PlannedWrite | None:
     """Update the existing entry; returns None if it would exceed the size limits."""
-    content = new.content if how == "supersede" else _merge_text(old.content, new.content)
+    content = new.content if how == "supersede" else merged(old.content, new.content)
+    if content == old.content and _is_outdated(new.content, old.content):
+        # A line that holds again moves to the end.
+        content = moved_to_end(old.content, new.content)
     extras = tx.records.extras(old.guid)
     if content == old.content:
         return PlannedWrite("skipped", similarity, old, old, extras)
@@ -368,12 +360,6 @@ def _plan_update(
     )
     extras = extras._replace(data=data) if new.metadata else extras
     return PlannedWrite("updated", similarity, old, after, extras)
-
-
-def _merge_text(old: str, new: str) -> str:
-    """Return the entry's text with the new lines. A line that holds again moves to the end."""
-    text = merged(old, new)
-    return moved_to_end(old, new) if text == old and _is_outdated(new, old) else text
 
 
 def _is_outdated(new: str, old: str) -> bool:
@@ -449,21 +435,12 @@ def _candidates(
     cosines: dict[int, float] = {}
     if question is not None:
         cosines = tx.ranker.nearest(within, question.vector, CANDIDATES, records)
-    others = [row for row in cosines if row not in records]
-    records |= dict(_unexpired_entries(tx, others, within))
-    return [(row, record, cosines.get(row)) for row, record in records.items()]
-
-
-def _unexpired_entries(
-    tx: Transaction, rows: Iterable[int], within: Conditions
-) -> Iterator[tuple[int, Record]]:
-    """Yield (row, record) for rows that are unexpired entries of the memory."""
-    address = (within.equal["scope"], within.equal["kind"])
-    for row in rows:
+    for row in [row for row in cosines if row not in records]:
         for record in tx.records.at_rows({row: 0.0}):
             has_ended = has_expired(record.expires_at, tx.records.versions.now_ms)
-            if (record.scope, record.kind) == address and not has_ended:
-                yield row, record
+            if (record.scope, record.kind) == (new.memory, KIND) and not has_ended:
+                records[row] = record
+    return [(row, record, cosines.get(row)) for row, record in records.items()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -491,9 +468,8 @@ def fetch_entry(tx: Transaction, ident: str, memory: str = "") -> Record:
         fetch_memory(tx, memory)
     guid = guid_of("me", tx.memory_id, ident)
     record = _find_record(tx, guid) if guid else None
-    if record is not None and not _is_entry(tx, record, memory):
-        record = None
-    if record is None:
+    is_entry = record is not None and record.kind == KIND and memory in ("", record.scope)
+    if record is None or not is_entry or tx.table(MemoryTable).find(record.scope) is None:
         where = f" in {memory[:128]}" if memory else ""
         raise RecordNotFound(
             f"Memory entry not found: no entry has the id {ident[:128]!r}{where}; "
@@ -505,13 +481,6 @@ def fetch_entry(tx: Transaction, ident: str, memory: str = "") -> Record:
 def _find_record(tx: Transaction, guid: str) -> Record | None:
     """Return the record with that guid, None if there is none or it has expired."""
     return next(tx.records.select(Conditions({"guid": guid}), "asc", 1, 0), None)
-
-
-def _is_entry(tx: Transaction, record: Record, memory: str) -> bool:
-    """Return whether a record is an entry of that memory, "" for any memory that exists."""
-    if record.kind != KIND or memory not in ("", record.scope):
-        return False
-    return tx.table(MemoryTable).find(record.scope) is not None
 
 
 def entry_view(tx: Transaction, record: Record) -> EntryView:
@@ -619,15 +588,10 @@ def update_entry(tx: Transaction, change: UpdateEntry, context: Context) -> Entr
         after = after._replace(updated_at=next_change_ms(context.now_ms, before.updated_at))
         tx.records.replace(before, after, extras)
         if after.content != before.content:
-            _store_vector(tx, after.guid, after.content)
+            stored, vector = tx.records.by_guid(after.guid), find_cached_vector(tx, after.content)
+            if stored is not None and vector is not None:
+                store_vector(tx, stored.row, after.content, vector)
     return entry_view(tx, after)
-
-
-def _store_vector(tx: Transaction, guid: str, content: str) -> None:
-    """Store the vector of the new text, if it was computed before the call."""
-    stored, vector = tx.records.by_guid(guid), find_cached_vector(tx, content)
-    if stored is not None and vector is not None:
-        store_vector(tx, stored.row, content, vector)
 
 
 @dataclass(frozen=True, slots=True)

@@ -180,7 +180,9 @@ def _search(
         if soat_score(score) < least:
             continue
         for record in tx.records.at_rows({row: score}):
-            why = _explain_score(shares[row])
+            why = ", ".join(
+                f"{ARMS.get(arm, arm)} {share:.2f}" for arm, share in shares[row].items()
+            )
             results.append(_result(tx, memories, record, soat_score(record.score), why))
     reason = ranked.missing_retriever or NO_VECTOR_YET * tx.ranker.has_missing_vectors(ranked)
     return Knowledge(_check_size(results, context), bool(reason), reason)
@@ -192,10 +194,6 @@ def soat_score(fused: float) -> float:
     low, high = FUSED[at - 1 : at + 1]
     least, most = SCORES[at - 1 : at + 1]
     return round(least + (fused - low) / (high - low) * (most - least), 4)
-
-
-def _explain_score(shares: dict[str, float]) -> str:
-    return ", ".join(f"{ARMS.get(arm, arm)} {score:.2f}" for arm, score in shares.items())
 
 
 def _result(
@@ -292,7 +290,18 @@ def knowledge_context(
     Raises RecordNotFound: when no memory has the name or id in `memory`.
     Raises the same errors as knowledge.search.
     """
-    knowledge = _find(tx, request, context) if request.query.strip() else NOTHING
+    knowledge = NOTHING
+    if request.query.strip():
+        search = SearchKnowledge(
+            request.query,
+            _memory_ids(tx, request),
+            request.memory_tags,
+            request.entry_tags,
+            request.min_score,
+            request.limit,
+            filter=request.filter,
+        )
+        knowledge = find_knowledge(tx, search, context, relevant=request.min_score is None)
     lines, ids, size = [], [], len((BEGIN + END).encode())
     for one in knowledge.results:
         ident = f" ({one.entry_id})" if request.with_ids else ""
@@ -311,19 +320,6 @@ def knowledge_context(
         len(knowledge.results) - len(ids),
         knowledge.degraded,
     )
-
-
-def _find(tx: Transaction, request: KnowledgeConfig, context: Context) -> Knowledge:
-    search = SearchKnowledge(
-        request.query,
-        _memory_ids(tx, request),
-        request.memory_tags,
-        request.entry_tags,
-        request.min_score,
-        request.limit,
-        filter=request.filter,
-    )
-    return find_knowledge(tx, search, context, relevant=request.min_score is None)
 
 
 def _memory_ids(tx: Transaction, request: KnowledgeConfig) -> tuple[str, ...] | None:

@@ -106,24 +106,20 @@ class MemoryTable(StoreTable):
         )
 
     def _first(self, clause: str, value: str) -> Memory | None:
-        found = self._connection.execute(
+        rows = self._connection.execute(
             f"SELECT {COLUMNS} FROM memories WHERE {clause} ORDER BY row LIMIT 1", (value,)
         )
-        return next(map(Memory._make, found), None)
+        return next(map(Memory._make, rows), None)
 
 
 def _tags_match(*values: Any) -> bool:
     tags, globs = values
-    return any_glob_matches(orjson.loads(globs), orjson.loads(tags or "[]"))
+    texts, patterns = orjson.loads(tags or "[]"), orjson.loads(globs)
+    return any(glob_matches(pattern, text) for text in texts for pattern in patterns)
 
 
 def _glob_condition(globs: Sequence[str]) -> tuple[list[str], list[Any]]:
     return ([TAGS_MATCH], [orjson.dumps(globs).decode()]) if globs else ([], [])
-
-
-def any_glob_matches(patterns: Sequence[str], texts: Iterable[str]) -> bool:
-    """Return whether one of the texts matches one of the patterns."""
-    return any(glob_matches(pattern, text) for text in texts for pattern in patterns)
 
 
 # Tag globs (seed 004, "Tag Filtering"): `*` is any text, `?` is one character, everything else is
@@ -135,21 +131,21 @@ def glob_matches(pattern: str, text: str) -> bool:
 
     The time is at most proportional to the product of the lengths.
     """
-    at = place = 0
+    in_pattern = in_text = 0
     # The position of the last `*` in the pattern, and the end of the text that it covers.
     star, covered = -1, 0
-    while place < len(text):
-        if at < len(pattern) and pattern[at] == "*":
-            star, covered = at, place
-            at += 1
-        elif at < len(pattern) and pattern[at] in ("?", text[place]):
-            at, place = at + 1, place + 1
+    while in_text < len(text):
+        if in_pattern < len(pattern) and pattern[in_pattern] == "*":
+            star, covered = in_pattern, in_text
+            in_pattern += 1
+        elif in_pattern < len(pattern) and pattern[in_pattern] in ("?", text[in_text]):
+            in_pattern, in_text = in_pattern + 1, in_text + 1
         elif star >= 0:
             covered += 1
-            at, place = star + 1, covered
+            in_pattern, in_text = star + 1, covered
         else:
             return False
-    return all(char == "*" for char in pattern[at:])
+    return all(char == "*" for char in pattern[in_pattern:])
 
 
 # Data of entries in addition to their records: digests of their texts and their confirmations.

@@ -12,6 +12,7 @@ The settings of an agent can switch off all its memory, or the rules 1, 3 and 4.
 rule would allow is denied.
 """
 
+from dataclasses import dataclass
 from enum import StrEnum
 from math import inf
 from typing import Literal, NamedTuple
@@ -57,12 +58,15 @@ class Right(NamedTuple):
     ends_at: int | None = None
 
 
-class AccessibleStore(NamedTuple):
-    """A store that an agent can use."""
+@dataclass(frozen=True, slots=True)
+class StoreAccess:
+    """A store that the agent can use."""
 
     store: str
-    level: Level
-    source: Source
+    level: str
+    """`search`, `read` or `readwrite`."""
+    source: str
+    """`self`, `grant`, `chat` or `user`."""
 
 
 def get_now_ms(tx: Transaction) -> int:
@@ -70,12 +74,7 @@ def get_now_ms(tx: Transaction) -> int:
     return tx.records.versions.now_ms
 
 
-def require(tx: Transaction, identity: Identity, store: str, level: Level) -> None:
-    """Raise Denied if the calling agent does not have that access to the store."""
-    require_right(tx, identity, store, level)
-
-
-def require_right(tx: Transaction, identity: Identity, store: str, level: Level) -> Right:
+def require(tx: Transaction, identity: Identity, store: str, level: Level) -> Right:
     """Return the right of the calling agent if it includes that level. Raises Denied.
 
     The message is the same for a store that does not exist.
@@ -111,7 +110,7 @@ def lasting_right(tx: Transaction, agent: str, store: str) -> Right | None:
 
 def list_accessible(
     tx: Transaction, identity: Identity, after: str = "", limit: int | None = None
-) -> tuple[list[AccessibleStore], str | None]:
+) -> tuple[list[StoreAccess], str | None]:
     """Return stores that the calling agent can use, and the `after` of the next page if there is
     one.
 
@@ -124,9 +123,9 @@ def list_accessible(
     most = -1 if limit is None else limit + len(first) + 1
     now_ms, agent = get_now_ms(tx), identity.agent
     settings = tx.table(AgentSettingsTable).find(agent)
-    held = tx.table(GrantTable).of_grantee(agent, now_ms, beyond, most)
+    in_force = tx.table(GrantTable).of_agent(agent, now_ms, beyond, most)
     open_now = tx.table(ContextTable).of_agent(agent, now_ms, beyond, most)
-    grants = {grant.store: grant for grant in held}
+    grants = {grant.store: grant for grant in in_force}
     contexts = {context.id: context for context in open_now}
     stores = [*head, *sorted({*grants, *contexts}.difference(first))]
     page = stores[:limit]
@@ -138,7 +137,7 @@ def list_accessible(
             grant, context = grants.get(store), contexts.get(store)
             right = _decide(identity, store, settings, now_ms, grant=grant, context=context)
         if right is not None:
-            accessible.append(AccessibleStore(store, right.level, right.source))
+            accessible.append(StoreAccess(store, right.level, right.source))
     return accessible, page[-1] if len(page) < len(stores) else None
 
 

@@ -90,12 +90,12 @@ def close_context(tx: Transaction, request: CloseContext, context: Context) -> C
 
     Grants to the store that the agent gave end with it.
     """
-    found = tx.table(ContextTable).find(request.id, request.agent)
-    if found is None or found.sort != request.sort:
+    present = tx.table(ContextTable).find(request.id, request.agent)
+    if present is None or present.sort != request.sort:
         return ContextClosed(False)
     tx.table(ContextTable).remove(request.id, request.agent)
     limit_grants(tx, request.id, request.agent)
-    return ContextClosed(not has_expired(found.expires_at, get_now_ms(tx)))
+    return ContextClosed(not has_expired(present.expires_at, get_now_ms(tx)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,10 +129,10 @@ def list_contexts(tx: Transaction, request: ListContexts, context: Context) -> C
 
     Raises Refused: when the cursor is invalid.
     """
-    given = {name: getattr(request, name) for name in ("sort", "id", "agent")}
-    named = {name: value for name, value in given.items() if value}
+    names = ("sort", "id", "agent")
+    columns = {name: value for name in names if (value := getattr(request, name))}
     after = _parse_cursor(request.cursor)
-    contexts = tx.table(ContextTable).page(named, get_now_ms(tx), after, request.limit + 1)
+    contexts = tx.table(ContextTable).page(columns, get_now_ms(tx), after, request.limit + 1)
     page = contexts[: request.limit]
     more = None
     if len(contexts) > request.limit:

@@ -16,7 +16,6 @@ from memrelay.memory.models.shared_stores.access import (
     get_now_ms,
     lasting_right,
     require,
-    require_right,
 )
 from memrelay.memory.models.shared_stores.table import ContextTable, Grant, GrantTable
 from memrelay.memory.operations import Context, operation
@@ -85,13 +84,15 @@ def put_grant(tx: Transaction, request: SetGrant, context: Context) -> GrantView
     Raises Refused: when the store is the grantee's own.
     """
     store, grantee = request.store, request.grantee
-    right = require_right(tx, request, store, Level.READWRITE)
+    right = require(tx, request, store, Level.READWRITE)
     before = find_in_force(tx, store, grantee)
     check_may_grant(tx, request.agent, store, grantee)
     check_may_change(before, request.agent)
     now_ms = get_now_ms(tx)
-    wanted_end = compute_end(request.ttl_s, now_ms, None if before is None else before.expires_at)
-    end = earliest(wanted_end, end_of_right(tx, right, request.agent, store))
+    requested_end = compute_end(
+        request.ttl_s, now_ms, None if before is None else before.expires_at
+    )
+    end = earliest(requested_end, end_of_right(tx, right, request.agent, store))
     created_at = now_ms if before is None else before.created_at
     grant = Grant(store, grantee, Level(request.level or "read"), request.agent, end, created_at)
     may_end_others = may_end_grants(tx, request.agent, store, grantee)

@@ -1,7 +1,6 @@
 """Items: entries with keys in shared stores."""
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Annotated, Any
@@ -55,7 +54,6 @@ from memrelay.memory.records.paging import (
     refuse_too_large,
     take_within,
 )
-from memrelay.memory.records.record import Record
 from memrelay.memory.records.view import Versions
 from memrelay.memory.search.search import SearchInput, search
 
@@ -75,11 +73,17 @@ CONTEXT_CHARACTERS = 40
 
 
 @dataclass(frozen=True, slots=True)
-class PutItem(Identity):
+class EntryKey(Identity):
+    """A key of a store, and the agent that calls. Pydantic reads no inherited docstrings."""
+
+    store: Annotated[StoreId, Field(description="The store.")]
+    key: Annotated[Key, Field(description="The key.")]
+
+
+@dataclass(frozen=True, slots=True)
+class PutItem(EntryKey):
     """An entry to write. It belongs to the calling agent."""
 
-    store: StoreId
-    """The store."""
     key: Key
     """The key: any text."""
     value: Any
@@ -134,7 +138,13 @@ def store_item(tx: Transaction, request: PutItem, context: Context) -> tuple[Sta
     check_entry_version(stored, request.key, request.if_version)
     in_context, encrypted = request.in_context is not False, bool(request.encrypted)
     if stored is not None:
-        _refuse_lost_flags(stored.state, in_context=in_context, encrypted=encrypted)
+        becomes_visible = in_context and not stored.state.in_context
+        if becomes_visible or (stored.state.encrypted and not encrypted):
+            raise Denied(
+                f"entry {request.key!r} is internal or encrypted and stays so; repeat "
+                "`in_context: false` and `encrypted: true` as they are set, or delete the entry "
+                "first"
+            )
     content, data = encode(
         request.value, request.namespace, in_context=in_context, encrypted=encrypted
     )
@@ -164,17 +174,6 @@ def check_entry_version(stored: StoredRecord | None, key: str, allowed: tuple[st
         refuse_other_version(f"the agent's entry {key!r}", version, allowed)
 
 
-def _refuse_lost_flags(before: State, *, in_context: bool, encrypted: bool) -> None:
-    """Raise Denied if a write does not repeat that an entry is internal or encrypted."""
-    becomes_visible = in_context and not before.in_context
-    becomes_plain = bool(before.encrypted) and not encrypted
-    if becomes_visible or becomes_plain:
-        raise Denied(
-            f"entry {before.key!r} is internal or encrypted and stays so; repeat `in_context: "
-            "false` and `encrypted: true` as they are set, or delete the entry first"
-        )
-
-
 def refuse_surplus_key(tx: Transaction, store: str) -> None:
     """Raise TooManyKeys if a store has no room for another entry."""
     if tx.table(ItemTable).count(store) >= MAX_KEYS:
@@ -184,13 +183,9 @@ def refuse_surplus_key(tx: Transaction, store: str) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class GetItem(Identity):
+class GetItem(EntryKey):
     """The entry to read."""
 
-    store: StoreId
-    """The store."""
-    key: Key
-    """The key."""
     namespace: Namespace = ""
     """The namespace within the store."""
     owner: ContextId = ""
@@ -219,10 +214,10 @@ def find_entry(
     tx: Transaction, address: Address, agent: str, *, owner: str = "", internal: bool = False
 ) -> StoredRecord:
     """Return the entry that a read of the key returns. Raises RecordNotFound."""
-    found = tx.table(ItemTable).best(address, agent, owner, internal=internal)
-    if found is None:
+    stored = tx.table(ItemTable).best(address, agent, owner, internal=internal)
+    if stored is None:
         raise missing_entry(address)
-    return found
+    return stored
 
 
 def missing_entry(address: Address) -> RecordNotFound:
@@ -272,9 +267,9 @@ def list_items(tx: Transaction, request: ListItems, context: Context) -> ItemPag
     require(tx, request, request.store, Level.READ)
     listing = Listing(request.store, request.namespace, request.prefix, request.in_context)
     beyond = _read_cursor(request.cursor, listing)
-    found = tx.table(ItemTable).page(listing, beyond, request.limit + 1)
+    entries = tx.table(ItemTable).page(listing, beyond, request.limit + 1)
     budget = ByteBudget(context.result_bytes, _json_size, _size_bound)
-    rows, has_more = take_within(found, budget, request.limit)
+    rows, has_more = take_within(entries, budget, request.limit)
     keys = dict.fromkeys(row.key for row in rows)
     if beyond is not None:
         keys.pop(beyond.key, None)
@@ -371,28 +366,20 @@ def search_items(tx: Transaction, request: SearchItems, context: Context) -> Ite
     stores = tuple(store for store in accessible if not request.stores or store in request.stores)
     if not stores:
         return ItemHits(())
+    among = "r.scope IN (SELECT value FROM json_each(?))"
+    listed = orjson.dumps(stores).decode()
     query = SearchInput(
         request.query,
         context.result_bytes,
         limit=request.limit,
         mode="hybrid",
         language=context.language,
-        given=_visible_in(stores),
+        given=Given(f"({among} AND {IS_VISIBLE})", (listed,), {"stores": stores}),
     )
-    return ItemHits(tuple(_hits(tx, search(tx, query))))
-
-
-def _visible_in(stores: tuple[str, ...]) -> Given:
-    """Return the condition that an entry is visible and in one of the stores."""
-    listed = orjson.dumps(stores).decode()
-    among = "r.scope IN (SELECT value FROM json_each(?))"
-    return Given(f"({among} AND {IS_VISIBLE})", (listed,), {"stores": stores})
-
-
-def _hits(tx: Transaction, found: list[Record]) -> Iterator[ItemHit]:
-    for record in found:
+    hits = []
+    for record in search(tx, query):
         extras = tx.records.extras(record.guid)
-        yield ItemHit(
+        hit = ItemHit(
             extras.key or "",
             decode(record.content, extras.data, record.guid),
             record.scope,
@@ -400,16 +387,14 @@ def _hits(tx: Transaction, found: list[Record]) -> Iterator[ItemHit]:
             read_namespace(extras.data, record.guid),
             record.score,
         )
+        hits.append(hit)
+    return ItemHits(tuple(hits))
 
 
 @dataclass(frozen=True, slots=True)
-class EditItem(Identity):
+class EditItem(EntryKey):
     """The part of a text to replace."""
 
-    store: StoreId
-    """The store."""
-    key: Key
-    """The key."""
     old_str: Annotated[str, Field(min_length=1)]
     """The text to replace, which must occur exactly once. It has no special characters."""
     new_str: str
@@ -504,13 +489,9 @@ def _describe_count(key: str, count: int) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class RenameItem(Identity):
+class RenameItem(EntryKey):
     """The entry to move, and its new place. Only the agent that wrote it can."""
 
-    store: StoreId
-    """The store."""
-    key: Key
-    """The key."""
     to_store: StoreId
     """The store of the new key."""
     to_key: Key
@@ -542,12 +523,23 @@ def rename_item(
         raise missing_entry(address)
     if target == address:
         return view_state(stored.state)
-    _check_movable(stored)
-    _refuse_taken_key(tx, target, request.agent)
+    if stored.state.encrypted or has_sealed_value(stored.state):
+        # The key takes part in the encryption of the value.
+        raise Denied(
+            f"entry {stored.state.key!r} is encrypted together with its key; read it, write it "
+            "under the new key, and delete it"
+        )
+    table = tx.table(ItemTable)
+    own = table.find_to_write(*target, request.agent)
+    if own is not None or table.best(target, request.agent) is not None:
+        raise KeyTaken(
+            f"key {target.key!r} of store {target.store!r} has an entry; delete it first, or use "
+            "another key"
+        )
     if target.store != address.store:
         refuse_surplus_key(tx, target.store)
     moved = stored.state._replace(scope=target.store, key=target.key)
-    return view_state(tx.table(ItemTable).change(stored, moved))
+    return view_state(table.change(stored, moved))
 
 
 def find_own_entry(
@@ -558,9 +550,9 @@ def find_own_entry(
     Without `internal`, an internal entry does not exist. Raises Denied if only another agent has
     an entry with the key.
     """
-    found = tx.table(ItemTable).find_to_write(*address, agent)
-    if found is not None and (internal or found.state.in_context):
-        return found
+    own = tx.table(ItemTable).find_to_write(*address, agent)
+    if own is not None and (internal or own.state.in_context):
+        return own
     other = tx.table(ItemTable).best(address, agent, internal=internal)
     if other is None:
         return None
@@ -570,34 +562,10 @@ def find_own_entry(
     )
 
 
-def _check_movable(stored: StoredRecord) -> None:
-    """Raise Denied if the key takes part in the encryption of the value."""
-    if stored.state.encrypted or has_sealed_value(stored.state):
-        raise Denied(
-            f"entry {stored.state.key!r} is encrypted together with its key; read it, write it "
-            "under the new key, and delete it"
-        )
-
-
-def _refuse_taken_key(tx: Transaction, request: Address, agent: str) -> None:
-    """Raise KeyTaken if any agent has an entry at the new key."""
-    table = tx.table(ItemTable)
-    own = table.find_to_write(*request, agent)
-    if own is not None or table.best(request, agent) is not None:
-        raise KeyTaken(
-            f"key {request.key!r} of store {request.store!r} has an entry; delete it first, or use "
-            "another key"
-        )
-
-
 @dataclass(frozen=True, slots=True)
-class DeleteItem(Identity):
+class DeleteItem(EntryKey):
     """The entry to delete. Only the agent that wrote it can."""
 
-    store: StoreId
-    """The store."""
-    key: Key
-    """The key."""
     namespace: Namespace = ""
     """The namespace within the store."""
     if_version: Versions = ()
@@ -623,11 +591,11 @@ def delete_item(
     """
     require(tx, request, request.store, Level.READWRITE)
     address = Address(request.store, request.namespace, request.key)
-    found = find_own_entry(tx, address, request.agent, internal=internal)
-    check_entry_version(found, request.key, request.if_version)
-    if found is not None:
-        tx.records.delete(found)
-    return ItemDeleted(found is not None)
+    stored = find_own_entry(tx, address, request.agent, internal=internal)
+    check_entry_version(stored, request.key, request.if_version)
+    if stored is not None:
+        tx.records.delete(stored)
+    return ItemDeleted(stored is not None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,7 +68,9 @@ class Sealer:
     """Seals and opens values. The first key seals, all open."""
 
     def __init__(self, keys: Sequence[bytes]) -> None:
-        self._keys = [_SealKey(_id_of(key), key) for key in keys]
+        self._keys = [
+            _SealKey(sha256(b"memrelay seal key id" + key).hexdigest()[:16], key) for key in keys
+        ]
         self._derive = lru_cache(maxsize=MAX_DERIVED)(_derive)
 
     @property
@@ -119,10 +121,6 @@ def _encode(value: Any) -> bytes:
             f"{MAX_VALUE_BYTES}; store less, or split it over several keys"
         )
     return plain
-
-
-def _id_of(key: bytes) -> str:
-    return sha256(b"memrelay seal key id" + key).hexdigest()[:16]
 
 
 def _derive(secret: bytes, derivation: bytes) -> _Derived:

@@ -6,7 +6,7 @@ from hashlib import blake2b
 
 from memrelay.memory.engine.identity import MAX_ID_CHARACTERS, ContextId, Identity, StoreId
 from memrelay.memory.engine.store import Transaction
-from memrelay.memory.models.shared_stores.access import list_accessible
+from memrelay.memory.models.shared_stores.access import StoreAccess, list_accessible
 from memrelay.memory.models.shared_stores.table import AgentSettingsTable
 from memrelay.memory.operations import Context, operation
 from memrelay.memory.records.paging import Limit
@@ -94,17 +94,6 @@ class ListStores(Identity):
 
 
 @dataclass(frozen=True, slots=True)
-class StoreAccess:
-    """A store that the agent can use."""
-
-    store: str
-    level: str
-    """`search`, `read` or `readwrite`."""
-    source: str
-    """`self`, `grant`, `chat` or `user`."""
-
-
-@dataclass(frozen=True, slots=True)
 class StorePage:
     """A page of an agent's stores: its own, the current chat and user, then the others by id."""
 
@@ -116,5 +105,5 @@ class StorePage:
 @operation("stores.list", access="read", mutates=False, store="stores")
 def list_stores(tx: Transaction, request: ListStores, context: Context) -> StorePage:
     """List the stores that the agent can use, with its level of access to each."""
-    found, more = list_accessible(tx, request, request.cursor, request.limit)
-    return StorePage(tuple(StoreAccess(one.store, one.level, one.source) for one in found), more)
+    stores, more = list_accessible(tx, request, request.cursor, request.limit)
+    return StorePage(tuple(stores), more)

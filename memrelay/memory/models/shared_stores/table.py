@@ -8,7 +8,7 @@ from contextlib import closing
 from heapq import merge
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import apsw
 import orjson
@@ -381,56 +381,64 @@ class AgentSettings(NamedTuple):
 class _Table(StoreTable, Generic[Row]):
     """A table whose rows have the fields of a named tuple, in this order."""
 
-    def __init__(self, store: Store, name: str, row: type[Row], width: int) -> None:
-        super().__init__(store)
-        self._name, self._row = name, row
-        self._insert = f"INSERT OR REPLACE INTO {name} VALUES ({', '.join('?' * width)})"
+    NAME: ClassVar[str]
+    ROW: ClassVar[Any]
 
     def put(self, row: Row) -> None:
         """Insert a row, or replace the one with the same key."""
-        self._connection.execute(self._insert, row)
+        marks = ", ".join("?" * len(row))
+        self._connection.execute(f"INSERT OR REPLACE INTO {self.NAME} VALUES ({marks})", row)
 
     def _find(self, condition: str, *values: object) -> Iterator[Row]:
-        rows = self._connection.execute(f"SELECT * FROM {self._name} WHERE {condition}", values)
-        return (self._row(*row) for row in rows)
-
-    def _delete(self, condition: str, *values: object) -> None:
-        self._connection.execute(f"DELETE FROM {self._name} WHERE {condition}", values)
+        rows = self._connection.execute(f"SELECT * FROM {self.NAME} WHERE {condition}", values)
+        return (self.ROW(*row) for row in rows)
 
 
-class GrantTable(_Table[Grant]):
-    """Reads and writes grants inside the store's open transaction."""
+class _AccessTable(_Table[Row]):
+    """A table whose rows give an agent access to a store, both of which are the key."""
 
-    def __init__(self, store: Store) -> None:
-        super().__init__(store, "grants", Grant, len(Grant._fields))
+    # The columns of the store and of the agent.
+    KEY: ClassVar[tuple[str, str]]
 
-    def find(self, store: str, grantee: str) -> Grant | None:
-        """Return the grant, also an expired one, None if there is none."""
-        return next(self._find("store = ? AND grantee = ?", store, grantee), None)
+    def find(self, store: str, agent: str) -> Row | None:
+        """Return the row of an agent, also an expired one, None if there is none."""
+        return next(self._find("{} = ? AND {} = ?".format(*self.KEY), store, agent), None)
 
-    def remove(self, store: str, grantee: str) -> None:
-        """Delete a grant."""
-        self._delete("store = ? AND grantee = ?", store, grantee)
+    def remove(self, store: str, agent: str) -> None:
+        """Delete the row of an agent."""
+        condition = "{} = ? AND {} = ?".format(*self.KEY)
+        self._connection.execute(f"DELETE FROM {self.NAME} WHERE {condition}", (store, agent))
 
-    def of_grantee(self, grantee: str, now_ms: int, after: str, limit: int) -> list[Grant]:
-        """Return grants in force that an agent has, by store after that one; -1 for no limit."""
+    def of_agent(self, agent: str, now_ms: int, after: str, limit: int) -> list[Row]:
+        """Return unexpired rows of an agent, by store after that one; -1 for no limit."""
+        store_column, agent_column = self.KEY
         rows = self._find(
-            f"grantee = ? AND store > ? AND {UNEXPIRED_RIGHT} ORDER BY store LIMIT ?",
-            grantee,
-            after,
-            now_ms,
-            limit,
+            f"{agent_column} = ? AND {store_column} > ? AND {UNEXPIRED_RIGHT} "
+            f"ORDER BY {store_column} LIMIT ?",
+            *(agent, after, now_ms, limit),
         )
         return list(rows)
+
+    def clear_expired(self, agent: str, now_ms: int) -> None:
+        """Delete some expired rows of an agent."""
+        key = ", ".join(self.KEY)
+        self._connection.execute(
+            f"DELETE FROM {self.NAME} WHERE ({key}) IN (SELECT {key} FROM {self.NAME} "
+            f"WHERE {self.KEY[1]} = ? AND expires_at <= ? LIMIT ?)",
+            (agent, now_ms, MAX_CLEARED),
+        )
+
+
+class GrantTable(_AccessTable[Grant]):
+    """Reads and writes grants inside the store's open transaction."""
+
+    NAME, ROW, KEY = "grants", Grant, ("store", "grantee")
 
     def page(self, store: str, now_ms: int, after: str, limit: int) -> list[Grant]:
         """Return grants in force to a store, by grantee after that one."""
         rows = self._find(
             f"store = ? AND grantee > ? AND {UNEXPIRED_RIGHT} ORDER BY grantee LIMIT ?",
-            store,
-            after,
-            now_ms,
-            limit,
+            *(store, after, now_ms, limit),
         )
         return list(rows)
 
@@ -439,41 +447,11 @@ class GrantTable(_Table[Grant]):
         rows = self._connection.execute(GIVEN_BY, (store, granter))
         return [Grant(*row) for row in rows]
 
-    def clear_expired(self, grantee: str, now_ms: int) -> None:
-        """Delete some expired grants of an agent."""
-        self._delete(
-            "(store, grantee) IN (SELECT store, grantee FROM grants WHERE grantee = ? "
-            "AND expires_at <= ? LIMIT ?)",
-            grantee,
-            now_ms,
-            MAX_CLEARED,
-        )
 
-
-class ContextTable(_Table[Participation]):
+class ContextTable(_AccessTable[Participation]):
     """Reads and writes contexts inside the store's open transaction."""
 
-    def __init__(self, store: Store) -> None:
-        super().__init__(store, "contexts", Participation, len(Participation._fields))
-
-    def find(self, ident: str, agent: str) -> Participation | None:
-        """Return the row of an agent, also an expired one, None if there is none."""
-        return next(self._find("id = ? AND agent = ?", ident, agent), None)
-
-    def remove(self, ident: str, agent: str) -> None:
-        """Delete the row of an agent."""
-        self._delete("id = ? AND agent = ?", ident, agent)
-
-    def of_agent(self, agent: str, now_ms: int, after: str, limit: int) -> list[Participation]:
-        """Return present contexts of an agent, by id after that one; -1 for no limit."""
-        rows = self._find(
-            f"agent = ? AND id > ? AND {UNEXPIRED_RIGHT} ORDER BY id LIMIT ?",
-            agent,
-            after,
-            now_ms,
-            limit,
-        )
-        return list(rows)
+    NAME, ROW, KEY = "contexts", Participation, ("id", "agent")
 
     def last_end(self, ident: str, sort: str, now_ms: int) -> int | None:
         """Return the last end of the present contexts of a chat or user, None for none."""
@@ -487,29 +465,15 @@ class ContextTable(_Table[Participation]):
         equal = "".join(f"{column} = ? AND " for column in columns)
         rows = self._find(
             f"{equal}(id, agent) > (?, ?) AND {UNEXPIRED_RIGHT} ORDER BY id, agent LIMIT ?",
-            *columns.values(),
-            *after,
-            now_ms,
-            limit,
+            *(*columns.values(), *after, now_ms, limit),
         )
         return list(rows)
-
-    def clear_expired(self, agent: str, now_ms: int) -> None:
-        """Delete some expired contexts of an agent."""
-        self._delete(
-            "(id, agent) IN (SELECT id, agent FROM contexts WHERE agent = ? "
-            "AND expires_at <= ? LIMIT ?)",
-            agent,
-            now_ms,
-            MAX_CLEARED,
-        )
 
 
 class AgentSettingsTable(_Table[AgentSettings]):
     """Reads and writes the settings of agents inside the store's open transaction."""
 
-    def __init__(self, store: Store) -> None:
-        super().__init__(store, "agent_settings", AgentSettings, len(AgentSettings._fields))
+    NAME, ROW = "agent_settings", AgentSettings
 
     def find(self, agent: str) -> AgentSettings:
         """Return the settings of an agent. By default, everything is on."""

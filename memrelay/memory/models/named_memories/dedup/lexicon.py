@@ -17,32 +17,10 @@ from memrelay.memory.search.text.stopwords import STOP_WORDS
 LONGEST = 40  # letters; longer words are not stemmed
 ENGLISH = "english"
 ABROAD = ("german", "french", "spanish", "italian", "portuguese", "dutch")
-# Endings of derived words, and the minimum length of the rest.
-_ENDINGS = {
-    "ly": 4,
-    "li": 4,
-    "ing": 4,
-    "e": 4,
-    "ment": 5,
-    "ness": 5,
-    "ans": 5,
-    "ens": 5,
-    "ist": 5,
-    "ion": 5,
-    "ur": 5,
-    "ag": 5,
-    "th": 5,
-    "er": 5,
-    "or": 5,
-    "al": 5,
-    "ee": 5,
-    "ed": 5,
-    "iti": 5,
-    "i": 6,
-    "y": 6,
-}
 PHRASES = load_phrases(FORMS.verbs)
 _WORDS = table("grammar")
+# Endings of derived words, and the minimum length of the rest.
+_ENDINGS = {ending: int(length) for ending, length in _WORDS["ending"].items()}
 _FEATURES = ("mode", "person", "signal", "clause")
 ARTICLES = frozenset(_WORDS["article"])
 AND = frozenset(_WORDS["and"])  # the next word keeps the marker of the previous one
@@ -61,6 +39,13 @@ WITH_RECIPIENT = frozenset(_WORDS["done-to"])  # verbs whose actor and recipient
 SYMMETRIC = frozenset(_WORDS["symmetric"])
 WISHES = frozenset(_WORDS["wish"])
 ORDERS = frozenset(_WORDS["order"])  # verbs that begin an order
+ACTORS = frozenset(_WORDS["actor"])
+ACTOR_ENDINGS = tuple(_WORDS["actor-ending"])
+OPPOSED = [set(pair.split("+")) for pair in _WORDS["opposed"]]  # prepositions
+STRONG = _WORDS["strong"]  # prepositions with a strong meaning, and the meaning
+# Verbs with which `by 200` may omit the `by`, and differs from `to 200`.
+CHANGES = frozenset(_WORDS["change"])
+BEFORE_NUMBERS = frozenset(_WORDS["before-number"])
 # Function words that are names if capitalized.
 ALSO_NAMES = frozenset(("max", "min", "will", "can"))
 _FOREIGN_NAMES = frozenset(("ben", "dan", "mia", "wil", "al", "des", "son"))  # in other languages

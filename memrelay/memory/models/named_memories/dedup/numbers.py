@@ -35,31 +35,11 @@ _NUMBER_WORDS = frozenset(
         *_PERIODS,
         *_CURRENCIES,
         *_SPANS,
-        "second",
-        "one",
-        "noon",
-        "midday",
-        "midnight",
-        "am",
-        "pm",
+        *_WORDS["other"],
     )
 )
 _BEFORE_SECOND = frozenset(("the", "his", "her", "our", "my", "their", "its"))
-_BEFORE_TIME = (
-    "at",
-    "from",
-    "until",
-    "till",
-    "by",
-    "is",
-    "for",
-    "before",
-    "after",
-    "around",
-    "about",
-    "to",
-    "of",
-)
+_BEFORE_TIME = frozenset(_WORDS["before-time"])
 _BEFORE_HOUR = ("at", "from", "until", "till")
 _HALVES = {"am": 0, "pm": 12, "morning": 0, "afternoon": 12, "evening": 12}
 _ROUND = frozenset(str(number) for number in range(20, 100, 10))

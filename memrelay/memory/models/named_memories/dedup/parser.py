@@ -29,17 +29,6 @@ MOST_WORDS = 120  # content words
 _IS = ("is", "are", "was", "were")
 _DROPPED = ("a", "an", "the")
 _ONE = ("a", "an", WEAK)
-_BEFORE_NUMBERS = (
-    "over",
-    "above",
-    "under",
-    "than",
-    "about",
-    "around",
-    "roughly",
-    "approximately",
-    "circa",
-)
 _BOUNDS = {"over": ["signal:above"], "above": ["signal:above"], "under": ["signal:below"]}
 _EVERY = ("every", "each")
 _LAST_LATIN = "\u024f"
@@ -228,7 +217,7 @@ class _Parser:
         if after[:1] == "#" and text in _EVERY:
             self._marker, self._filled = "every", False
             return True
-        if after[:1] == "#" and text in _BEFORE_NUMBERS:
+        if after[:1] == "#" and text in lexicon.BEFORE_NUMBERS:
             self._features.update(_BOUNDS.get(text, ()))
             return True
         if function_word is not None:

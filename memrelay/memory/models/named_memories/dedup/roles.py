@@ -12,54 +12,10 @@ _ANSWERS = (("on", "off"), ("yes", "no"))
 
 Pairs = Sequence[tuple[int, int]]  # the places of a word in the two facts
 
-_ACTOR_ENDINGS = (
-    "er",
-    "or",
-    "boss",
-    "lead",
-    "head",
-    "chief",
-    "coach",
-)  # endings of nouns for actors
 _NAMED = ("named", "called")
 _WITH_RECIPIENT = stems_of(lexicon.WITH_RECIPIENT)
 
 MAX_PAIRS = 32  # pairs whose order is examined; with more, any change of order counts
-
-_OPPOSED = [
-    set(two)
-    for two in (
-        ("from", "to"),
-        ("from", "into"),
-        ("from", "for"),
-        ("from", "at"),
-        ("for", "by"),
-        ("to", "by"),
-        ("for", "against"),
-        ("over", "under"),
-        ("above", "below"),
-        ("above", "under"),
-        ("before", "after"),
-        ("before", "behind"),
-        ("with", "without"),
-        ("on", "under"),
-        ("in", "near"),
-        ("at", "near"),
-        ("in", "outside"),
-        ("on", "near"),
-        ("for", "without"),
-        ("from", "since"),
-        ("in", "behind"),
-        ("in", "beside"),
-        ("at", "beside"),
-        ("behind", "beside"),
-        ("against", "with"),
-        ("to", "through"),
-        ("to", "via"),
-        ("about", "to"),
-        ("about", "from"),
-    )
-]
 
 _ENDING = stems_of(("stop", "remember", "forget", "regret"))
 _SYMMETRIC = stems_of(lexicon.SYMMETRIC)  # relations that hold in both directions
@@ -70,43 +26,12 @@ _SECOND = ("over", "than", "to")  # mark the lesser of two: tea over coffee
 _YEAR = 5  # characters of a year: `in 2020` equals `2020`, `in 10 minutes` is not `10 minutes`
 _DUE = {"via", "from"}  # by Friday
 _ELSEWHERE = [{"from", "in"}, {"from", "by"}, {"in", "for"}, {"with", "for"}]  # except for numbers
-# Verbs with which `by 200` may omit the `by`, and differs from `to 200`.
-_CHANGES = stems_of(
-    (
-        "rise",
-        "raise",
-        "grow",
-        "increase",
-        "climb",
-        "jump",
-        "fall",
-        "drop",
-        "decrease",
-        "reduce",
-        "sink",
-        "lower",
-        "cut",
-        "up",
-        "down",
-    )
-)
+_CHANGES = stems_of(lexicon.CHANGES)
 _SPANS = [{"in", ""}, {"in", "at"}, {"in", "for"}]  # in 5 minutes
 _IN_OR_ON = stems_of(lexicon.IN_OR_ON)
 _UNITS = stems_of(("second", "minute", "hour", "day", "week", "month", "year"))
 _BESIDE = frozenset(("for", "about", "from", "against"))
 _SEVERAL = 4  # pairs from which on a symmetric relation has further details
-# Prepositions with a strong meaning.
-_STRONG = {
-    "behind": "behind",
-    "near": "near",
-    "beside": "near",
-    "outside": "outside",
-    "against": "against",
-    "under": "under",
-    "below": "under",
-    "without": "without",
-    "between": "between",
-}
 
 Pair = tuple[int, int]  # the places of a word in the two facts
 
@@ -233,12 +158,12 @@ def _are_opposed(word: Word, other: Word) -> bool:
             span
             or (word.marker == "every") != (other.marker == "every")
             or markers == _DUE
-            or (markers in _OPPOSED and "at" not in markers)
+            or (markers in lexicon.OPPOSED and "at" not in markers)
         )
     return (
-        markers in _OPPOSED
+        markers in lexicon.OPPOSED
         or markers in _ELSEWHERE
-        or _STRONG.get(word.marker) != _STRONG.get(other.marker)
+        or lexicon.STRONG.get(word.marker) != lexicon.STRONG.get(other.marker)
     )
 
 
@@ -319,7 +244,8 @@ def _actor_differs(passive: ParsedFact, active: ParsedFact, pairs: Pairs) -> boo
         return "" in markers and all(b < d for (_, b), (_, d) in pairwise(sorted(pairs)))
     if markers == {"of"}:  # Tom is managed by Eva, so he is not her manager
         return any(
-            passive.words[a].is_passive_participle and active.words[b].text.endswith(_ACTOR_ENDINGS)
+            passive.words[a].is_passive_participle
+            and active.words[b].text.endswith(lexicon.ACTOR_ENDINGS)
             for a, b in pairs
         )
     if active.words[partner[subject]].marker == "of":  # Eva is the author of the report
@@ -334,8 +260,8 @@ def _named_actor_differs(named: ParsedFact, active: ParsedFact, pairs: Pairs) ->
     """
     partner = dict(pairs)
     return any(
-        named.words[at].text.endswith(_ACTOR_ENDINGS)
-        and not active.words[near].text.endswith(_ACTOR_ENDINGS)
+        named.words[at].text.endswith(lexicon.ACTOR_ENDINGS)
+        and not active.words[near].text.endswith(lexicon.ACTOR_ENDINGS)
         and at - 1 in partner
         and named.words[at - 1].marker == "of"
         and partner[at - 1] == near - 1

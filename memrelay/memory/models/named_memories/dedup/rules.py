@@ -16,19 +16,6 @@ _SPANS = stems_of(("timeout", "expire"))
 _NUMBER_WORDS = stems_of(lexicon.SAYING)
 _ASKING = stems_of(("user", "customer", "client"))
 _ANSWERING, _ANSWERS = stems_of(lexicon.ANSWERING), stems_of(lexicon.ANSWERS)
-_ACTORS = frozenset(
-    (
-        "founder",
-        "cofounder",
-        "author",
-        "creator",
-        "inventor",
-        "writer",
-        "designer",
-        "composer",
-        "architect",
-    )
-)
 _CLASSES, _DEEDS = {"noun", "class"}, {"verb", "deed"}
 _STATE, _HAVING = {"now", "perfect", "has"}, {"perfect", "has"}
 _NEEDS = stems_of(("need", "require", "necessary", "mandatory", "due", "deadline", "obligatory"))
@@ -200,8 +187,8 @@ def _tenses(one: ParsedFact, other: ParsedFact, alignment: Alignment) -> bool:
 def _name_actor(words: list[tuple[Word, Word]]) -> bool:
     """Return whether one text names the actor and the other the deed: is the founder, founded."""
     return any(
-        (a.text in _ACTORS and b.text not in _ACTORS)
-        or (b.text in _ACTORS and a.text not in _ACTORS)
+        (a.text in lexicon.ACTORS and b.text not in lexicon.ACTORS)
+        or (b.text in lexicon.ACTORS and a.text not in lexicon.ACTORS)
         for a, b in words
     )
 

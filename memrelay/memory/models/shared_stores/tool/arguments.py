@@ -80,18 +80,13 @@ class ToolError(Exception):
 
 def failure(verb: str, refused: Refused) -> ToolError:
     """Return the error of a command that failed for a reason without a text of its own."""
-    return make_failure(verb, find_status(refused))
+    statuses = (status for kind, status in STATUSES if isinstance(refused, kind))
+    return make_failure(verb, next(statuses, BAD_REQUEST))
 
 
 def make_failure(verb: str, status: int) -> ToolError:
     """Return the error of a command that failed with an HTTP status."""
     return ToolError(f"Memory {verb} failed: {status}")
-
-
-def find_status(refused: Refused) -> int:
-    """Return the HTTP status of a refusal."""
-    statuses = (status for kind, status in STATUSES if isinstance(refused, kind))
-    return next(statuses, BAD_REQUEST)
 
 
 class Address(NamedTuple):
@@ -359,7 +354,9 @@ def parse_path(path: str, own_store: str, bare_store: str = "") -> Address:
         return Address("", path=path, lists_stores=True)
     if not rest or rest.endswith("/"):
         return Address(store, prefix=rest, path=path)
-    return Address(store, rest, short_key=_without_suffix(rest), path=path)
+    return Address(
+        store, rest, short_key=rest.removesuffix(SUFFIX) if rest.endswith(SUFFIX) else "", path=path
+    )
 
 
 def make_path(store: str, key: str, own_store: str) -> str:
@@ -381,10 +378,6 @@ def _split_store(path: str, own_store: str) -> tuple[str, str]:
     if not store and below != SHARED:
         raise _invalid(path)
     return ENCODED.sub(lambda match: "%" if match[1] == "25" else "/", store), rest
-
-
-def _without_suffix(key: str) -> str:
-    return key.removesuffix(SUFFIX) if key.endswith(SUFFIX) else ""
 
 
 def _invalid(path: str) -> ToolError:

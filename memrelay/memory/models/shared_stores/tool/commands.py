@@ -7,8 +7,6 @@ import orjson
 
 from memrelay.memory.errors import Denied, KeyTaken, NotText, TextNotUnique
 from memrelay.memory.models.shared_stores.item import ItemView
-from memrelay.memory.models.shared_stores.items import ItemHit
-from memrelay.memory.models.shared_stores.stores import StorePage
 from memrelay.memory.models.shared_stores.tool.arguments import ToolCall, ToolError
 from memrelay.memory.models.shared_stores.tool.entries import Entries
 
@@ -55,7 +53,15 @@ def view(entries: Entries, call: ToolCall) -> Any:
         return None if stored is None else entry_json(stored)
     page = entries.page(address.store, address.prefix, cursor=call.cursor)
     return {
-        "entries": [folder_line_json(entry) for entry in page.entries],
+        "entries": [
+            {
+                "key": entry.key,
+                "size": len(to_text(entry.value).encode()),
+                "ownerId": entry.owner,
+                "updatedAt": entry.updated_at,
+            }
+            for entry in page.entries
+        ],
         "keys": list(page.keys),
         "cursor": page.next_cursor,
     }
@@ -131,7 +137,18 @@ def _not_found(path: str) -> ToolError:
 def search(entries: Entries, call: ToolCall) -> Any:
     """Return the best entries in all accessible stores, or in the store that the call names."""
     hits = entries.search(call.query, searched_stores(call), SEARCH_LIMIT)
-    return {"results": [hit_json(hit) for hit in hits]}
+    return {
+        "results": [
+            {
+                "key": hit.key,
+                "value": hit.value,
+                "storeId": hit.store,
+                "ownerId": hit.owner,
+                "score": hit.score,
+            }
+            for hit in hits
+        ]
+    }
 
 
 def searched_stores(call: ToolCall) -> tuple[str, ...]:
@@ -142,19 +159,24 @@ def searched_stores(call: ToolCall) -> tuple[str, ...]:
 
 def stores(entries: Entries, call: ToolCall) -> Any:
     """Return a page of the stores that the agent can use."""
-    return stores_json(entries.stores(call.cursor))
+    page = entries.stores(call.cursor)
+    listed = [
+        {"storeId": one.store, "level": str(one.level), "source": one.source} for one in page.stores
+    ]
+    more = {} if page.next_cursor is None else {"cursor": page.next_cursor}
+    return {"stores": listed} | more
 
 
 def share(entries: Entries, call: ToolCall) -> str:
     """Give another agent access to a store."""
     entries.share(call.address.store, call.agent, call.level, call.ttl_s)
-    return "OK"
+    return DONE
 
 
 def unshare(entries: Entries, call: ToolCall) -> str:
     """End the access of another agent to a store."""
     entries.unshare(call.address.store, call.agent)
-    return "OK"
+    return DONE
 
 
 HANDLERS: dict[str, Callable[[Entries, ToolCall], Any]] = {
@@ -193,13 +215,28 @@ def list_by_action(entries: Entries, call: ToolCall) -> Any:
     """Return the first entries of a store."""
     address = call.address
     page = entries.page(address.store, address.prefix, namespace=None, limit=MAX_LISTED)
-    return {"entries": [action_entry_json(entry) for entry in page.entries]}
+    listed = [
+        {field: getattr(entry, ENTRY_FIELDS[field]) for field in ACTION_FIELDS}
+        for entry in page.entries
+    ]
+    return {"entries": listed}
 
 
 def search_by_action(entries: Entries, call: ToolCall) -> Any:
     """Return the best entries in all accessible stores, or in the store that the call names."""
     hits = entries.search(call.query, searched_stores(call), MAX_FOUND)
-    return {"entries": [action_hit_json(hit) for hit in hits]}
+    listed = [
+        {
+            "key": hit.key,
+            "value": hit.value,
+            "namespace": hit.namespace,
+            "ownerId": hit.owner,
+            "inContext": True,
+            "storeId": hit.store,
+        }
+        for hit in hits
+    ]
+    return {"entries": listed}
 
 
 ACTIONS: dict[str, Callable[[Entries, ToolCall], Any]] = {
@@ -219,54 +256,6 @@ def entry_json(view: ItemView) -> Json:
     return {field: getattr(view, name) for field, name in ENTRY_FIELDS.items()}
 
 
-def folder_line_json(view: ItemView) -> Json:
-    """Return an entry of a folder, without its value."""
-    size = measure_value(view.value)
-    return {"key": view.key, "size": size, "ownerId": view.owner, "updatedAt": view.updated_at}
-
-
-def action_entry_json(view: ItemView) -> Json:
-    """Return an entry as the first generation of the tool lists it."""
-    return {field: getattr(view, ENTRY_FIELDS[field]) for field in ACTION_FIELDS}
-
-
-def action_hit_json(hit: ItemHit) -> Json:
-    """Return a hit as the first generation of the tool does."""
-    return {
-        "key": hit.key,
-        "value": hit.value,
-        "namespace": hit.namespace,
-        "ownerId": hit.owner,
-        "inContext": True,
-        "storeId": hit.store,
-    }
-
-
-def hit_json(hit: ItemHit) -> Json:
-    """Return a hit of a search."""
-    return {
-        "key": hit.key,
-        "value": hit.value,
-        "storeId": hit.store,
-        "ownerId": hit.owner,
-        "score": hit.score,
-    }
-
-
-def stores_json(page: StorePage) -> Json:
-    """Return stores that an agent can use, and a cursor if there are more."""
-    listed = [
-        {"storeId": one.store, "level": str(one.level), "source": one.source} for one in page.stores
-    ]
-    more = {} if page.next_cursor is None else {"cursor": page.next_cursor}
-    return {"stores": listed} | more
-
-
 def to_text(value: Any) -> str:
     """Return a value as text: a string itself, any other value as JSON."""
     return value if isinstance(value, str) else orjson.dumps(value).decode()
-
-
-def measure_value(value: Any) -> int:
-    """Return the bytes of a value as text."""
-    return len(to_text(value).encode())
