@@ -10,8 +10,7 @@ from memrelay.bus.streams.channels import Channels
 from memrelay.bus.streams.follow import Follower
 from memrelay.memory.control.catalog import Catalog
 from memrelay.pipelines.secret_references import SecretResolver
-from memrelay.web.api.bundle_checks import BundleChecks
-from memrelay.web.api.deployments import Deployments
+from memrelay.web.api.deployments import BundleChecks, Deployments
 from memrelay.web.api.directory import Directory
 from memrelay.web.auth.authorizer import Authorizer
 from memrelay.web.server.connection_limits import Traffic

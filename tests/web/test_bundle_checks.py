@@ -5,7 +5,7 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from memrelay.web.api.bundle_checks import MAX_CALLER_CHECKS, MAX_CHECKS, BundleChecks
+from memrelay.web.api.deployments import MAX_CALLER_CHECKS, MAX_CHECKS, BundleChecks
 from memrelay.web.server.errors import Unavailable
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from memrelay.web.trace.messages import decode_entry_of_guid
+from memrelay.memory.records.ids import input_of_guid
 from tests.support.bundles import STORE, Json, make_agent, make_memory, make_relay
 from tests.support.http import ask
 from tests.support.waiting import wait_for
@@ -145,7 +145,7 @@ def test_a_record_written_over_the_api_is_traced_to_its_operation(web_system: We
     uid = web_system.deploy()
     made = web_system.post(f"/v1/pipelines/{uid}/records", {"content": "tea"}).json
 
-    found = trace(web_system, uid, decode_entry_of_guid(made["guid"]))
+    found = trace(web_system, uid, input_of_guid(made["guid"]))
 
     assert (found["said"], found["dead_letter"], found["complete"]) == ([], None, True)
     (record,) = found["records"]

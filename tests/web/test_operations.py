@@ -6,8 +6,7 @@ from urllib.parse import quote
 import pytest
 
 from memrelay.memory.operations import all_operations
-from memrelay.web.api.operation_routes import route_of
-from memrelay.web.api.operation_scopes import scopes_of
+from memrelay.web.api.operation_routes import route_of, scopes_of
 from memrelay.web.auth.access import get_access
 from tests.support.bundles import make_commands, make_memory
 from tests.support.http import Answer, ask

@@ -17,7 +17,7 @@ texts = st.lists(st.sampled_from(["tea", "milk", " ", "\n", ",", "茶", "水"]),
 def shown(old: str, new: str) -> list[tuple[str, str]]:
     found = compare_words(old, new)
     assert found is not None and found.is_complete
-    return [(piece.sort, piece.text) for piece in found.pieces]
+    return [(piece.kind, piece.text) for piece in found.pieces]
 
 
 @pytest.mark.parametrize(
@@ -41,9 +41,9 @@ def test_the_parts_make_up_both_texts(old: str, new: str) -> None:
     pieces = [Piece(*one) for one in shown(old, new)]
 
     for sort, text in (("deleted", old), ("added", new)):
-        parts = [piece.text for piece in pieces if piece.sort in ("same", sort)]
+        parts = [piece.text for piece in pieces if piece.kind in ("same", sort)]
         assert "".join(parts).replace("↵\n", "\n") == text
-    assert all(one.sort != two.sort for one, two in pairwise(pieces))
+    assert all(one.kind != two.kind for one, two in pairwise(pieces))
 
 
 def test_long_parts_without_a_change_are_left_out() -> None:

@@ -13,6 +13,8 @@ from memrelay.memory.errors import PreconditionNotMet as ConditionFailed
 from memrelay.web.server.errors import BadRequest, PreconditionFailed
 
 MAX_ITEMS = 1000
+# Digits of a number in a query, so that it has at most 63 bits.
+MAX_DIGITS = 18
 CACHEABLE_METHODS = (hdrs.METH_GET, hdrs.METH_HEAD)
 # If-Match and If-None-Match (RFC 9110, 13.1).
 ETAG = re.compile(r'(W/)?"([^"]*)"')
@@ -30,12 +32,23 @@ def json_response(value: Any, status: int = 200, **headers: str) -> web.Response
     )
 
 
+def page_response(items: list[Any], next_cursor: str | None, total: int) -> web.Response:
+    """Build the response with a page of a list."""
+    return json_response({"items": items, "next_cursor": next_cursor, "total": total})
+
+
+def parse_number(text: str, default: int, max_digits: int = MAX_DIGITS) -> int:
+    """Return a number of ASCII digits, or the default for any other text."""
+    is_number = text.isascii() and text.isdecimal() and len(text) <= max_digits
+    return int(text) if is_number else default
+
+
 def parse_limit(request: web.Request, default: int) -> int:
     """Return the parameter `limit`. Raises BadRequest."""
-    given = request.query.get("limit", str(default))
-    limit = int(given) if given.isascii() and given.isdecimal() and len(given) < 5 else 0
+    text = request.query.get("limit", str(default))
+    limit = parse_number(text, 0, len(str(MAX_ITEMS)))
     if not 1 <= limit <= MAX_ITEMS:
-        raise BadRequest(f"`limit` must be a number from 1 to {MAX_ITEMS}, not {given[:20]!r}")
+        raise BadRequest(f"`limit` must be a number from 1 to {MAX_ITEMS}, not {text[:20]!r}")
     return limit
 
 
@@ -46,8 +59,7 @@ def invalid_cursor() -> BadRequest:
 
 def parse_numeric_cursor(cursor: str, largest: int) -> int:
     """Return the position in a cursor. Raises BadRequest."""
-    is_number = cursor.isascii() and cursor.isdecimal() and len(cursor) <= len(str(largest))
-    position = int(cursor) if is_number else largest + 1
+    position = parse_number(cursor, largest + 1, len(str(largest)))
     if position > largest:
         raise invalid_cursor()
     return position

@@ -4,6 +4,7 @@ from aiohttp import web
 
 from memrelay.web.api.answers import (
     json_response,
+    page_response,
     parse_limit,
     parse_numeric_cursor,
     refuse_unknown,
@@ -65,19 +66,14 @@ async def list_all(request: web.Request) -> web.Response:
         await _check_active(request, uid)
     visible, reason = None if caller.sees_all else list(counts), request.query.get("reason")
     uids = [uid] if uid else visible
-    found = await letters.page(uids, reason=reason, after=after, limit=limit + 1)
+    listed = await letters.page(uids, reason=reason, after=after, limit=limit + 1)
     total = counts.get(uid, 0) if uid else sum(counts.values())
     if reason is not None:
         groups = await letters.groups(uids, reason=reason, limit=MAX_POSITION)
         total = sum(group.letters for group in groups)
-    items = found[:limit]
-    return json_response(
-        {
-            "items": [to_item(one) for one in items],
-            "next_cursor": str(items[-1].place) if len(found) > limit else None,
-            "total": total,
-        }
-    )
+    items = listed[:limit]
+    next_cursor = str(items[-1].place) if len(listed) > limit else None
+    return page_response([to_item(one) for one in items], next_cursor, total)
 
 
 async def _check_active(request: web.Request, uid: str) -> None:

@@ -5,7 +5,9 @@ The catalog is changed first. Then the workers are notified.
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 
 from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.errors import BusError
@@ -19,7 +21,10 @@ from memrelay.pipelines.checked import BundleRefused
 from memrelay.pipelines.plan import Plan
 from memrelay.pipelines.report import Fault
 from memrelay.pipelines.secret_references import SecretResolver
+from memrelay.web.server.errors import Unavailable
 
+# Checks of bundles that may wait or run, in total and of one caller.
+MAX_CHECKS, MAX_CALLER_CHECKS = 32, 4
 # How long a deploy waits for a worker to report the new version.
 SERVED_TIMEOUT_S = 5.0
 
@@ -161,3 +166,30 @@ def _find_version(versions: list[Deployed], uid: str, version: int | None) -> De
             f"{versions[0].version}"
         )
     return found
+
+
+class BundleChecks:
+    """Gives each check of a bundle a turn, because an expensive one takes half a second.
+
+    A caller is the id of a key. Without keys it is "", which all local programs share, so it may
+    have all checks.
+    """
+
+    def __init__(self) -> None:
+        self._turn = asyncio.Lock()
+        self._counts: Counter[str] = Counter()
+
+    @asynccontextmanager
+    async def turn(self, caller: str) -> AsyncIterator[None]:
+        """Run the block when no other check runs. Raises Unavailable if too many checks wait."""
+        most = MAX_CALLER_CHECKS if caller else MAX_CHECKS
+        if self._counts.total() >= MAX_CHECKS or self._counts[caller] >= most:
+            raise Unavailable("too many bundles are being checked; retry in a second")
+        self._counts[caller] += 1
+        try:
+            async with self._turn:
+                yield
+        finally:
+            self._counts[caller] -= 1
+            if not self._counts[caller]:
+                del self._counts[caller]

@@ -20,6 +20,7 @@ from memrelay.pipelines.report import Report
 from memrelay.pipelines.rules import report_validation_error
 from memrelay.web.api.answers import (
     json_response,
+    page_response,
     parse_limit,
     parse_numeric_cursor,
     refuse_unknown,
@@ -58,13 +59,8 @@ async def list_all(request: web.Request) -> web.Response:
     start = parse_numeric_cursor(request.query.get("cursor") or "0", MAX_POSITION)
     keys = await services.catalog.keys.every()
     end = start + limit
-    return json_response(
-        {
-            "items": [to_json(key, services.authorizer.now_ms) for key in keys[start:end]],
-            "next_cursor": str(end) if end < len(keys) else None,
-            "total": len(keys),
-        }
-    )
+    items = [to_json(key, services.authorizer.now_ms) for key in keys[start:end]]
+    return page_response(items, str(end) if end < len(keys) else None, len(keys))
 
 
 @routes.post(PATH)
@@ -84,12 +80,12 @@ async def create(request: web.Request) -> web.Response:
     Returns 201 with the key's text, which cannot be shown again. The key works at once.
     """
     services, caller = get_services(request), get_caller(request)
-    wanted = _parse_request(await read_object(request, tuple(NewApiKey.__annotations__)))
+    key_request = _parse_request(await read_object(request, tuple(NewApiKey.__annotations__)))
     await _check_current(request)
     now_ms = services.authorizer.now_ms
     creator = Creator(caller.scopes, caller.pipelines, caller.expires_at, bool(caller.key))
     try:
-        created = await create_key(services.catalog, wanted, now_ms, creator)
+        created = await create_key(services.catalog, key_request, now_ms, creator)
     except InvalidInput as error:
         raise _invalid(error) from error
     except ExceedsCreator as error:
@@ -128,13 +124,13 @@ async def _check_current(request: web.Request) -> None:
         raise Unauthorized(fault)
 
 
-def _parse_request(given: dict[str, Any]) -> KeyRequest:
+def _parse_request(body: dict[str, Any]) -> KeyRequest:
     """Check the types of the body's fields. Raises Unprocessable."""
     report = Report()
     try:
-        return KeyRequest(**ADAPTER.validate_python(given, strict=True))
+        return KeyRequest(**ADAPTER.validate_python(body, strict=True))
     except ValidationError as error:
-        report_validation_error(error, given, (), report)
+        report_validation_error(error, body, (), report)
     faults = [fault.as_json() for fault in report.errors]
     raise Unprocessable(
         "; ".join(f"{one['pointer']} {one['rule']}" for one in faults), faults=faults

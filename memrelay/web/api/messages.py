@@ -20,7 +20,7 @@ from memrelay.bus.streams.log import (
 )
 from memrelay.memory.errors import StoreBroken, StoreBusy
 from memrelay.pipelines.commands import hint_for, list_commands
-from memrelay.web.api.answers import json_response, parse_limit, refuse_unknown
+from memrelay.web.api.answers import json_response, page_response, parse_limit, refuse_unknown
 from memrelay.web.api.directory import Served
 from memrelay.web.api.listener import follow_live
 from memrelay.web.auth.access import requires
@@ -102,13 +102,8 @@ async def read(request: web.Request) -> web.StreamResponse:
     else:
         entries = await read_log_backward(services.line, owner, swarm, before=cursor, limit=limit)
     total = await services.line.call("XLEN", swarm_key(owner, swarm))
-    return json_response(
-        {
-            "items": [to_item(one) for one in entries],
-            "next_cursor": entries[-1].cursor if may_continue(entries, limit) else None,
-            "total": total,
-        }
-    )
+    next_cursor = entries[-1].cursor if may_continue(entries, limit) else None
+    return page_response([to_item(one) for one in entries], next_cursor, total)
 
 
 def to_item(entry: LogEntry) -> dict[str, Any]:

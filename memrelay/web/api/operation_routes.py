@@ -1,4 +1,6 @@
-"""The HTTP route of each operation, derived from its name and its input.
+"""How operations are exposed: their routes, their scopes, and the output that a caller may see.
+
+The HTTP route of an operation derives from its name and its input:
 
 | verb | request |
 |---|---|
@@ -11,8 +13,9 @@ Instead of a guid, an operation may require an id, a key or a uri.
 """
 
 import dataclasses
+from collections.abc import Collection, Mapping
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from memrelay.memory.operations import Operation, input_schema
 
@@ -99,3 +102,28 @@ def returns_stored_text(operation: Operation) -> bool:
     return bool(fields & {"version", *STORED_FIELDS}) and (
         operation.verb != "create" or ACTION in fields
     )
+
+
+def scopes_of(operation: Operation) -> tuple[str, ...]:
+    """Return the scopes of which a caller of an operation needs one."""
+    commands = operation.commands
+    return (operation.access,) if commands is None else commands.scopes
+
+
+def scope_of_command(operation: Operation, input: Mapping[str, Any]) -> str:
+    """Return the scope that the command in an input needs, "" for operations without commands."""
+    return "" if operation.commands is None else operation.commands.find_scope(input)
+
+
+def hide_output(scopes: Collection[str], operation: Operation, output: Any) -> Any:
+    """Return only ids and the version if the caller may not read the stored text in the output."""
+    if "read" in scopes:
+        return output
+    if operation.commands is not None and operation.commands.hide_text is not None:
+        return operation.commands.hide_text(output)
+    if not returns_stored_text(operation):
+        return output
+    stored = dict(output)
+    for name in STORED_FIELDS:
+        stored |= output.get(name, {})
+    return {name: stored[name] for name in REFERENCE_FIELDS if name in stored}

@@ -57,9 +57,11 @@ from memrelay.web.api.operation_routes import (
     IN_PATH,
     IN_QUERY,
     OperationRoute,
+    hide_output,
     route_of,
+    scope_of_command,
+    scopes_of,
 )
-from memrelay.web.api.operation_scopes import hide_output, scope_of_command, scopes_of
 from memrelay.web.auth.access import get_caller, requires
 from memrelay.web.auth.authorizer import Caller
 from memrelay.web.auth.identity import identity_of, refuse_vouched
@@ -125,15 +127,8 @@ def make_handler(operation: Operation) -> Handler:
         data = await _read_input(request, operation, route)
         if operation.commands is not None:
             check_command(get_caller(request), operation, orjson.loads(data))
-        call = NewCall(
-            uid,
-            operation.name,
-            data,
-            operation.mutates,
-            request.query.get(STORE, "") if has_store else "",
-            get_caller(request).name or NO_KEY_ACTOR,
-            _parse_call_id(request) if operation.mutates else "",
-        )
+        store = request.query.get(STORE, "") if has_store else ""
+        call = _make_call(request, operation, uid, data, store)
         output = hide_stored_text(request, operation, await send_call(request, call))
         return _make_response(request, operation, output, is_dry=is_dry_run(operation, data))
 
@@ -144,7 +139,7 @@ async def call_operation(
     request: web.Request,
     name: str,
     uid: str,
-    given: dict[str, Any],
+    input: dict[str, Any],
     store: str = "",
     *,
     timeout_s: float | None = None,
@@ -158,20 +153,27 @@ async def call_operation(
     """
     operation = all_operations()[name]
     caller = get_caller(request)
-    check_command(caller, operation, given)
+    check_command(caller, operation, input)
     caller.check_any(scopes_of(operation), uid)
     await get_services(request).directory.find(uid)
-    call = NewCall(
-        uid,
-        name,
-        validate_input(operation, given),
-        operation.mutates,
-        store,
-        caller.name or NO_KEY_ACTOR,
-        _parse_call_id(request) if operation.mutates else "",
-    )
+    call = _make_call(request, operation, uid, validate_input(operation, input), store)
     output = await send_call(request, call, timeout_s)
     return hide_stored_text(request, operation, output)
+
+
+def _make_call(
+    request: web.Request, operation: Operation, uid: str, data: bytes, store: str
+) -> NewCall:
+    """Return the call of a request's caller. `data` is the validated input as JSON."""
+    return NewCall(
+        uid,
+        operation.name,
+        data,
+        operation.mutates,
+        store,
+        get_caller(request).name or NO_KEY_ACTOR,
+        _parse_call_id(request) if operation.mutates else "",
+    )
 
 
 def check_command(caller: Caller, operation: Operation, input: Mapping[str, Any]) -> None:

@@ -9,7 +9,7 @@ import orjson
 from aiohttp import hdrs, web
 
 from memrelay.memory.control.catalog import Deployed, DeployResult
-from memrelay.memory.control.precondition import NOTHING
+from memrelay.memory.control.precondition import NOTHING, Precondition
 from memrelay.memory.engine.timestamps import format_time
 from memrelay.memory.errors import PreconditionNotMet
 from memrelay.pipelines.check import Checked, CheckedBundle, check
@@ -20,6 +20,7 @@ from memrelay.web.api.answers import (
     invalid_cursor,
     is_unchanged,
     json_response,
+    page_response,
     parse_limit,
     parse_numeric_cursor,
     parse_precondition,
@@ -70,19 +71,12 @@ async def create(request: web.Request) -> web.Response:
 
     Returns 201 {pipeline_uid, hash, ...}, or 422 with all faults of the bundle.
     """
-    checked = await _check_body(request)
-    bundle = _get_accepted(checked)
-    get_caller(request).check_bundle(bundle, get_services(request).secrets)
     try:
-        swapped = await get_services(request).deployments.deploy(bundle, NOTHING)
+        return await _deploy(request, await _check_body(request), NOTHING)
     except PreconditionNotMet as error:
         raise Conflict(
-            f"pipeline {bundle.uid} is already active; replace it with "
-            f"PUT /v1/pipelines/{bundle.uid}"
+            f"pipeline {error.uid} is already active; replace it with PUT /v1/pipelines/{error.uid}"
         ) from error
-    except BundleRefused as error:
-        raise _refused("this cluster cannot serve the bundle", error) from error
-    return await _deployed_response(request, swapped, checked)
 
 
 @routes.put("/v1/pipelines/{uid}")
@@ -104,15 +98,21 @@ async def replace(request: web.Request) -> web.Response:
     """Deploy a bundle under the uid in the path. The uid in the bundle is ignored."""
     expected = parse_precondition(request)
     checked = await _check_body(request, request.match_info["uid"])
-    bundle = _get_accepted(checked)
-    get_caller(request).check_bundle(bundle, get_services(request).secrets)
     try:
-        swapped = await get_services(request).deployments.deploy(bundle, expected)
+        return await _deploy(request, checked, expected)
     except PreconditionNotMet as error:
         raise precondition_failed(error) from error
+
+
+async def _deploy(request: web.Request, checked: Checked, expected: Precondition) -> web.Response:
+    """Deploy a bundle that the caller may deploy. Raises Problem and PreconditionNotMet."""
+    bundle, services = _get_accepted(checked), get_services(request)
+    get_caller(request).check_bundle(bundle, services.secrets)
+    try:
+        result = await services.deployments.deploy(bundle, expected)
     except BundleRefused as error:
         raise _refused("this cluster cannot serve the bundle", error) from error
-    return await _deployed_response(request, swapped, checked)
+    return await _deployed_response(request, result, checked)
 
 
 @routes.post("/v1/pipelines/{uid}/check")
@@ -151,14 +151,8 @@ async def list_all(request: web.Request) -> web.Response:
     sees = get_caller(request).sees
     visible = [one for one in await get_services(request).catalog.active() if sees(one.uid)]
     rest = [one for one in visible if (one.name, one.uid) > after]
-    items, has_more = rest[:limit], len(rest) > limit
-    return json_response(
-        {
-            "items": [_summarize(one) for one in items],
-            "next_cursor": _make_cursor(items[-1]) if has_more else None,
-            "total": len(visible),
-        }
-    )
+    next_cursor = _make_cursor(rest[limit - 1]) if len(rest) > limit else None
+    return page_response([_summarize(one) for one in rest[:limit]], next_cursor, len(visible))
 
 
 @routes.get("/v1/pipelines/{uid}")
@@ -221,21 +215,16 @@ async def versions(request: web.Request) -> web.Response:
     limit = parse_limit(request, MAX_ITEMS)
     before = _parse_version_cursor(request.query.get("cursor", ""))
     catalog, uid = get_services(request).catalog, request.match_info["uid"]
-    found = await catalog.versions(uid)
-    if not found:
+    every = await catalog.versions(uid)
+    if not every:
         raise NotFound(
             f"no pipeline {uid[:100]!r} was ever deployed; GET /v1/pipelines lists active pipelines"
         )
     active = await catalog.serving(uid)
-    rest = [one for one in found if one.version < before]
-    items, has_more = rest[:limit], len(rest) > limit
-    return json_response(
-        {
-            "items": [_summarize(one) | {"active": one == active} for one in items],
-            "next_cursor": str(items[-1].version) if has_more else None,
-            "total": len(found),
-        }
-    )
+    rest = [one for one in every if one.version < before]
+    items = [_summarize(one) | {"active": one == active} for one in rest[:limit]]
+    next_cursor = str(rest[limit - 1].version) if len(rest) > limit else None
+    return page_response(items, next_cursor, len(every))
 
 
 @routes.post("/v1/pipelines/{uid}/rollback")
@@ -265,7 +254,7 @@ async def rollback(request: web.Request) -> web.Response:
     allow = partial(caller.check_bundle, secrets=services.secrets)
     try:
         async with services.checks.turn(caller.key):
-            swapped = await services.deployments.rollback(
+            result = await services.deployments.rollback(
                 request.match_info["uid"], version, expected, allow=allow
             )
     except NoSuchVersion as error:
@@ -275,7 +264,7 @@ async def rollback(request: web.Request) -> web.Response:
     except BundleRefused as error:
         reason = "this release does not accept the bundle of that version"
         raise _refused(reason, error) from error
-    return await _deployed_response(request, swapped)
+    return await _deployed_response(request, result)
 
 
 def _refused(reason: str, error: BundleRefused) -> Unprocessable:
@@ -284,10 +273,10 @@ def _refused(reason: str, error: BundleRefused) -> Unprocessable:
 
 
 async def _deployed_response(
-    request: web.Request, swapped: DeployResult, checked: Checked | None = None
+    request: web.Request, result: DeployResult, checked: Checked | None = None
 ) -> web.Response:
     """Return the response to a deploy, with whether a worker serves the new version."""
-    services, deployed = get_services(request), swapped.after
+    services, deployed = get_services(request), result.after
     if checked is not None and checked.bundle is not None:
         services.directory.remember(checked.bundle)
     services.directory.invalidate()
@@ -298,7 +287,7 @@ async def _deployed_response(
     }
     return json_response(
         body,
-        200 if swapped.before else 201,
+        200 if result.before else 201,
         Location=f"/v1/pipelines/{deployed.uid}",
         ETag=f'"{deployed.hash}"',
     )

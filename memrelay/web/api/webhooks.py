@@ -29,10 +29,7 @@ routes = web.RouteTableDef()
 DEFAULT_SENDER = "webhook"
 # Occurs in no alias and no message id, so that joined pairs of them are unique.
 ID_SEPARATOR = "\x1f"
-
-
-@routes.post("/webhooks/{uid}/{alias}")
-@documented(
+DOCUMENTATION = documented(
     MESSAGE_RESPONSES,
     body="Any JSON, or text.",
     query=WAIT_QUERY,
@@ -40,6 +37,10 @@ ID_SEPARATOR = "\x1f"
     needs_body=False,
     schemas=MESSAGE_SCHEMAS,
 )
+
+
+@routes.post("/webhooks/{uid}/{alias}")
+@DOCUMENTATION
 @authenticates_itself
 async def receive(request: web.Request) -> web.Response:
     """Deliver the body to an agent.
@@ -63,14 +64,7 @@ async def _find_agent(services: Services, uid: str, alias: str) -> CheckedAgent 
 
 
 @routes.post("/api/v1/pd/webhook/{token}/{alias}/{trigger}")
-@documented(
-    MESSAGE_RESPONSES,
-    body="Any JSON, or text.",
-    query=WAIT_QUERY,
-    headers=MESSAGE_ID_HEADERS,
-    needs_body=False,
-    schemas=MESSAGE_SCHEMAS,
-)
+@DOCUMENTATION
 @authenticates_itself
 async def receive_as_kilroy(request: web.Request) -> web.Response:
     """Deliver the body to an agent by Kilroy's path.

@@ -8,6 +8,7 @@ from typing import TypeVar
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
+from memrelay.web.api.directory import Served
 from memrelay.web.auth.authorizer import Caller
 from memrelay.web.server.connection_limits import claim_connection
 from memrelay.web.server.errors import NotAllowed
@@ -95,6 +96,13 @@ def set_caller(request: web.Request, caller: Caller) -> None:
 def get_caller(request: web.Request) -> Caller:
     """Return the caller of a route that requires a scope."""
     return request[CALLER]
+
+
+async def list_visible(request: web.Request, *, refresh: bool = False) -> list[Served]:
+    """Return the active pipelines that the caller may see, by name. Raises StoreBusy."""
+    pipelines = await get_services(request).directory.list_pipelines(refresh=refresh)
+    sees = get_caller(request).sees
+    return [one for one in pipelines if sees(one.deployed.uid)]
 
 
 async def identify_caller(request: web.Request) -> Hashable | None:

@@ -15,7 +15,6 @@ from memrelay.web.server.cached_read import CachedRead
 from memrelay.web.server.errors import NotAllowed, Unauthorized, Unavailable, no_pipeline
 
 COOKIE = "memrelay_session"
-# A signed JWT has three parts, and an encrypted one, which is refused, has five. Keys have no dots.
 # Some clients send a key here instead of in Authorization.
 API_KEY_HEADER = "X-API-Key"
 NO_KEY = (

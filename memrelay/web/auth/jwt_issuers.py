@@ -6,7 +6,6 @@ This module is light. The verifier and PyJWT are loaded only if an issuer is con
 import importlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol, cast
 
 from memrelay.memory.errors import MemoryFault
 from memrelay.web.auth.authorizer import TokenVerifier
@@ -17,10 +16,6 @@ INSTALL = "web.jwt needs PyJWT: install memrelay[jwt], or remove the setting"
 
 class NoPyJwt(MemoryFault):
     """An issuer is configured, but PyJWT is not installed."""
-
-
-class _Loaded(Protocol):
-    def make_verifier(self, issuers: Sequence[JwtIssuer], folder: Path) -> TokenVerifier: ...
 
 
 def load_verifier(issuers: Sequence[JwtIssuer], folder: Path) -> TokenVerifier | None:
@@ -36,4 +31,5 @@ def load_verifier(issuers: Sequence[JwtIssuer], folder: Path) -> TokenVerifier |
         if error.name not in ("jwt", "cryptography"):
             raise
         raise NoPyJwt(INSTALL) from error
-    return cast(_Loaded, module).make_verifier(issuers, folder)
+    verifier: TokenVerifier = module.make_verifier(issuers, folder)
+    return verifier

@@ -8,9 +8,9 @@ from aiohttp import web
 
 from memrelay.bus.errors import BusError, NoOwner
 from memrelay.web.api.operations import call_operation
-from memrelay.web.console.format import format_pause
+from memrelay.web.console.format import capitalize_first, format_pause
 from memrelay.web.console.shared_reads import STATUS, find_row
-from memrelay.web.server.errors import CallTimeout, Unavailable
+from memrelay.web.server.errors import CallTimeout, Problem, Unavailable
 
 # The time for all operations of a page, which run at once.
 TIMEOUT_S = 2.0
@@ -26,28 +26,39 @@ class Answer(NamedTuple):
     fault: str = ""
 
 
-class Wanted(NamedTuple):
+class Call(NamedTuple):
     """A call of an operation. `store` is a `memory_id`, by default that of the operation."""
 
     name: str
-    given: dict[str, Any]
+    input: dict[str, Any]
     store: str = ""
 
 
-async def ask(request: web.Request, uid: str, *wanted: Wanted) -> list[Answer]:
+async def ask(request: web.Request, uid: str, *calls: Call) -> list[Answer]:
     """Call operations at once and return their answers in this order.
 
     If the owner of the pipeline is absent, paused or slow, the answers state that and the page can
     still be shown. Raises the other errors of operations as Problem.
     """
-    return list(await asyncio.gather(*(_ask(request, uid, one) for one in wanted)))
+    return list(await asyncio.gather(*(_ask(request, uid, call) for call in calls)))
 
 
-async def _ask(request: web.Request, uid: str, wanted: Wanted) -> Answer:
-    called = call_operation(
-        request, wanted.name, uid, wanted.given, wanted.store, timeout_s=TIMEOUT_S
-    )
+async def _ask(request: web.Request, uid: str, call: Call) -> Answer:
+    called = call_operation(request, call.name, uid, call.input, call.store, timeout_s=TIMEOUT_S)
     return await attempt(request, uid, called)
+
+
+async def ask_refusable(
+    request: web.Request, uid: str, call: Call, refusal: type[Problem] = Problem
+) -> Answer:
+    """Call an operation. A refusal of this type is a fault in the answer too.
+
+    Raises the other errors of operations as Problem.
+    """
+    try:
+        return await _ask(request, uid, call)
+    except refusal as problem:
+        return Answer(None, f"{capitalize_first(problem.detail)}.")
 
 
 async def attempt(request: web.Request, uid: str, called: Awaitable[Any]) -> Answer:

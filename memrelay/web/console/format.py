@@ -2,16 +2,13 @@
 
 import re
 import time
-from collections.abc import Iterable
 from typing import NamedTuple
 from unicodedata import combining, east_asian_width
 
 from markupsafe import Markup, escape
 
-from memrelay.bus.codec import decode
-from memrelay.bus.errors import MalformedMessage
 from memrelay.bus.streams.log import LogEntry
-from memrelay.web.trace.messages import parse_entry_id
+from memrelay.web.trace.messages import parse_entry_id, read_message
 
 CODE = re.compile(r"`([^`]+)`")
 # Characters per cell: a letter and its combining accents.
@@ -108,17 +105,9 @@ class LogRow(NamedTuple):
     letter: str = ""
 
 
-def to_log_rows(entries: Iterable[LogEntry], uid: str) -> list[LogRow]:
-    """Return the messages in their order. Malformed messages are shown as they are."""
-    return [_to_log_row(entry, uid) for entry in entries]
-
-
-def _to_log_row(entry: LogEntry, uid: str) -> LogRow:
-    try:
-        message = decode(entry.data, len(entry.data))
-        sender, text = message.sender, message.text
-    except MalformedMessage:
-        sender, text = "", entry.data.decode(errors="replace")
+def to_log_row(entry: LogEntry, uid: str) -> LogRow:
+    """Return a message of a log. A malformed message is shown as it is."""
+    sender, text = read_message(entry.data)
     hidden = max(0, len(text) - MAX_MESSAGE_CHARACTERS)
     owner, _, _ = entry.mid.rpartition("/")
     input_id = parse_entry_id(entry.mid) if owner in ("", uid) else ""

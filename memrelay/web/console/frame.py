@@ -31,6 +31,7 @@ from memrelay.web.console import format as formats
 from memrelay.web.console.shared_reads import STATES, STATUS, describe_durability, list_notices
 from memrelay.web.openapi.route_docs import ANY, HTML, documented
 from memrelay.web.server.errors import NotAllowed, NotFound, Problem, Unauthorized, Unavailable
+from memrelay.web.services import get_services
 
 Menu = Literal["main", "pipeline"]
 STATIC_FOLDER = Path(__file__).resolve().parent / "static"
@@ -51,6 +52,8 @@ STATUS_TIMEOUT_S = 1.0
 # Pages show private data.
 HEADERS = {hdrs.CACHE_CONTROL: "no-store"}
 FOR_READERS = requires("read")
+# Returns the template values of a page or a part of it.
+ListValues = Callable[[web.Request, Served], Awaitable[dict[str, Any]]]
 routes = web.RouteTableDef()
 
 
@@ -295,6 +298,51 @@ class PageRoutes(web.RouteTableDef):
         responses = {200: "The fragment.", 304: "Nothing has changed."}
         return self._register(path, responses, lambda handler: handler, options)
 
+    def pipeline_page(self, template: str, **options: Any) -> Callable[[ListValues], RouteHandler]:
+        """Register the page of a pipeline, whose template values a function returns.
+
+        `options` are as in `page`.
+        """
+
+        def declare(list_values: ListValues) -> RouteHandler:
+            @wraps(list_values)
+            async def show(request: web.Request) -> web.StreamResponse:
+                served = await find_served(request)
+                values = await list_values(request, served)
+                return await render_page(request, self.declared, template, served, **values)
+
+            return self.page(**options)(show)
+
+        return declare
+
+    def part(
+        self, path: str, template: str, **options: Any
+    ) -> Callable[[ListValues], RouteHandler]:
+        """Register a part of the page of a pipeline, which changes only with the pipeline.
+
+        A function returns its template values. `path` follows that of the page, and `options` are
+        as in `page`.
+        """
+
+        def declare(list_values: ListValues) -> RouteHandler:
+            @wraps(list_values)
+            async def refresh(request: web.Request) -> web.StreamResponse:
+                served = await find_served(request)
+
+                async def make() -> web.Response:
+                    values = await list_values(request, served)
+                    common: dict[str, Any] = {
+                        "uid": served.deployed.uid,
+                        "caller": get_caller(request),
+                    }
+                    return render(template, **(common | values))
+
+                return await answer_refresh(request, served, make)
+
+            return self.fragment(self.declared.path + path, **options)(refresh)
+
+        return declare
+
     def _register(
         self,
         path: str,
@@ -312,6 +360,15 @@ class PageRoutes(web.RouteTableDef):
             return self.get(path)(served)
 
         return declare
+
+
+async def find_served(request: web.Request) -> Served:
+    """Return the pipeline in the path. Raises NotFound."""
+    uid = request.match_info["uid"]
+    try:
+        return await get_services(request).directory.find(uid)
+    except NotFound as error:
+        raise NotFound(f"No pipeline {uid[:100]!r} is active.") from error
 
 
 @web.middleware
@@ -369,7 +426,7 @@ async def answer_refresh(
     """
     wants_new = "no-cache" in request.headers.get(hdrs.CACHE_CONTROL, "")
     state = await request.config_dict[STATES].get(served, refresh=wants_new)
-    return await answer_changed(request, (state, more), make)
+    return await answer_changed(request, (state, served.deployed.version, more), make)
 
 
 async def answer_changed(
@@ -377,7 +434,11 @@ async def answer_changed(
 ) -> web.Response:
     """Return a part of a page as `make` renders it, or 304 if its state has not changed."""
     tag = make_tag(request, state)
-    return _not_modified(tag) if is_unchanged(request, tag) else _with_tag(tag, await make())
+    if is_unchanged(request, tag):
+        return not_modified(tag)
+    response = await make()
+    response.headers[hdrs.ETAG] = f'"{tag}"'
+    return response
 
 
 def make_tag(request: web.Request, state: object) -> str:
@@ -396,18 +457,17 @@ def refuse_fault(fault: str) -> None:
         raise Unavailable(fault, notice=fault)
 
 
-def answer_tagged(
-    request: web.Request, state: object, make: Callable[[], web.Response]
+async def answer_tagged(
+    request: web.Request, state: object, template: str, /, **values: Any
 ) -> web.Response:
     """Return a part of a page that depends only on a state, or 304 if the client has it."""
-    tag = make_tag(request, state)
-    return _not_modified(tag) if is_unchanged(request, tag) else _with_tag(tag, make())
+
+    async def make() -> web.Response:
+        return render(template, **values)
+
+    return await answer_changed(request, state, make)
 
 
-def _not_modified(tag: str) -> web.Response:
+def not_modified(tag: str) -> web.Response:
+    """Return the response to a client that has the part of a page with this ETag."""
     return web.Response(status=304, headers=HEADERS | {hdrs.ETAG: f'"{tag}"'})
-
-
-def _with_tag(tag: str, response: web.Response) -> web.Response:
-    response.headers[hdrs.ETAG] = f'"{tag}"'
-    return response

@@ -6,6 +6,7 @@ from aiohttp import hdrs, web
 
 from memrelay.web.auth.access import open_to_all
 from memrelay.web.auth.authorizer import COOKIE, Caller
+from memrelay.web.console.format import capitalize_first
 from memrelay.web.console.frame import HEADERS, PAGE_PATHS, Page, as_page, render_page
 from memrelay.web.openapi.route_docs import FORM, HTML, documented
 from memrelay.web.openapi.shapes import Login
@@ -55,7 +56,7 @@ async def log_in(request: web.Request) -> web.Response:
         credentials = await authorizer.get_credentials(refresh=True)
         caller = credentials.authenticate_key(form.get("key", "").strip(), authorizer.now_ms)
     except Unauthorized as error:
-        fault = f"{error.detail[:1].upper()}{error.detail[1:]}."
+        fault = f"{capitalize_first(error.detail)}."
         return await _render_form(request, 401, fault, target)
     token, max_age_s = await _start_session(request, caller)
     response = _redirect(target)

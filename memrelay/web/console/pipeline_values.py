@@ -17,22 +17,13 @@ from memrelay.web.console.examples import (
     make_examples,
     redis_cli,
 )
-from memrelay.web.console.format import LogRow, to_log_rows
+from memrelay.web.console.format import LogRow, to_log_row
 from memrelay.web.server.errors import NotFound
 from memrelay.web.services import get_services
 from memrelay.web.trace.dead_letter_rows import read_rows
 
 MAX_LOG_ROWS = 50
 MAX_CHAT_WAIT_S = 30.0
-
-
-async def find_served(request: web.Request) -> Served:
-    """Return the pipeline in the path. Raises NotFound."""
-    uid = request.match_info["uid"]
-    try:
-        return await get_services(request).directory.find(uid)
-    except NotFound as error:
-        raise NotFound(f"No pipeline {uid[:100]!r} is active.") from error
 
 
 def digest_values(request: web.Request, versions: Sequence[tuple[str, str]]) -> dict[str, Any]:
@@ -98,7 +89,8 @@ async def log_values(request: web.Request, served: Served) -> dict[str, Any]:
     line, owner = get_services(request).line, served.bundle.swarm_owner(swarm)
     entries = await read_log_backward(line, owner, swarm, limit=MAX_LOG_ROWS) if swarm else []
     uid = served.deployed.uid
-    rows = [*to_log_rows(entries, uid), *await _read_failed(request, uid, swarm)]
+    rows = [to_log_row(entry, uid) for entry in entries]
+    rows += await _read_failed(request, uid, swarm)
     rows.sort(key=lambda row: row.published_at_ms, reverse=True)
     return {
         "uid": uid,

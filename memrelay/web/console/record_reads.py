@@ -13,7 +13,7 @@ from memrelay.memory.records.ids import derive_guid, input_of_guid
 from memrelay.memory.records.kinds import is_agent_memory
 from memrelay.web.api.directory import Served
 from memrelay.web.auth.access import get_caller
-from memrelay.web.console.calls import Answer, Wanted, ask
+from memrelay.web.console.calls import Answer, Call, ask, ask_refusable
 from memrelay.web.console.examples import MEMRELAY, Example
 from memrelay.web.server.errors import NotFound, Unprocessable
 
@@ -46,9 +46,9 @@ class RecordRef(NamedTuple):
 
     def url(self, part: str = "", **query: Any) -> str:
         """Return the address of the record's page, or of a part of it."""
-        given = {"store": self.store} | {name: one for name, one in query.items() if one}
+        parameters = {"store": self.store} | {name: one for name, one in query.items() if one}
         path = f"/pipelines/{self.uid}/memory/{quote(self.guid, safe='')}{part}"
-        return f"{path}?{urlencode(given)}"
+        return f"{path}?{urlencode(parameters)}"
 
     def api(self, verb: str = "") -> str:
         """Return the path of the record in the API, or of a verb of it."""
@@ -75,8 +75,7 @@ class Reading(NamedTuple):
     @property
     def record(self) -> Json | None:
         """The present record, None if it is deleted."""
-        found: Json | None = self.latest["record"] if self.latest else None
-        return found
+        return self.latest["record"] if self.latest else None
 
     @property
     def last_record(self) -> Json | None:
@@ -106,22 +105,22 @@ async def find_record(
     uid, guid = served.deployed.uid, request.match_info["guid"]
     refs = [RecordRef(uid, store, guid) for store in stores]
     readings = await asyncio.gather(*(read_record(request, ref, before) for ref in refs))
-    found = list(zip(refs, readings, strict=True))
-    has_it = [pair for pair in found if pair[1].latest]
-    silent = [pair for pair in found if pair[1].fault]
-    return (*has_it, *silent, *found)[0]
+    pairs = list(zip(refs, readings, strict=True))
+    has_it = [pair for pair in pairs if pair[1].latest]
+    silent = [pair for pair in pairs if pair[1].fault]
+    return (*has_it, *silent, *pairs)[0]
 
 
 async def read_record(
     request: web.Request, ref: RecordRef, before: str = "", limit: int = PAGE_SIZE + 1
 ) -> Reading:
     """Return a page of the states of a record."""
-    given: Json = {"guid": ref.guid, "limit": limit, "cursor": before}
-    wanted = [Wanted("records.history", given, ref.store)]
+    input: Json = {"guid": ref.guid, "limit": limit, "cursor": before}
+    calls = [Call("records.history", input, ref.store)]
     if before:
-        wanted.append(Wanted("records.history", {"guid": ref.guid, "limit": 1}, ref.store))
+        calls.append(Call("records.history", {"guid": ref.guid, "limit": 1}, ref.store))
     try:
-        page, *more = await ask(request, ref.uid, *wanted)
+        page, *more = await ask(request, ref.uid, *calls)
     except NotFound:
         return Reading()
     first = more[0] if more else page
@@ -133,9 +132,9 @@ async def read_record(
 
 async def read_state(request: web.Request, ref: RecordRef, number: int) -> Json | None:
     """Return one state of a record, None if it is not kept."""
-    given = {"guid": ref.guid, "limit": 1, "cursor": str(number + 1)}
+    input = {"guid": ref.guid, "limit": 1, "cursor": str(number + 1)}
     try:
-        (answer,) = await ask(request, ref.uid, Wanted("records.history", given, ref.store))
+        (answer,) = await ask(request, ref.uid, Call("records.history", input, ref.store))
     except NotFound:
         return None
     items = answer.output["items"] if answer.output else []
@@ -144,8 +143,10 @@ async def read_state(request: web.Request, ref: RecordRef, number: int) -> Json 
 
 async def read_nearby(request: web.Request, ref: RecordRef, record: Json) -> Nearby:
     """Return the turns around a record and the records nearest to it."""
-    searches, lists = _want_nearest(request, ref, record), _want_turns(ref, record)
-    answers = await asyncio.gather(*(_try(request, ref.uid, one) for one in (*searches, *lists)))
+    searches, lists = _list_searches(request, ref, record), _list_turn_calls(ref, record)
+    answers = await asyncio.gather(
+        *(ask_refusable(request, ref.uid, call, Unprocessable) for call in (*searches, *lists))
+    )
     searched = answers[0] if searches else Answer(None)
     turns = [one for answer in answers[len(searches) :] for one in _items(answer)]
     nearest = [one["record"] for one in _items(searched)]
@@ -157,15 +158,15 @@ async def read_nearby(request: web.Request, ref: RecordRef, record: Json) -> Nea
     )
 
 
-def _want_turns(ref: RecordRef, record: Json) -> list[Wanted]:
+def _list_turn_calls(ref: RecordRef, record: Json) -> list[Call]:
     """Return the calls that list the turns before and after a turn."""
     if record["thread"] is None:
         return []
     in_thread = {"thread": {"eq": record["thread"]}}
     return [
-        Wanted(
+        Call(
             "records.list",
-            _of_kind(record)
+            _select_kind(record)
             | {
                 "filter": {"and": [in_thread, {"seq": {side: record["seq"]}}]},
                 "order": order,
@@ -177,32 +178,23 @@ def _want_turns(ref: RecordRef, record: Json) -> list[Wanted]:
     ]
 
 
-def _want_nearest(request: web.Request, ref: RecordRef, record: Json) -> list[Wanted]:
+def _list_searches(request: web.Request, ref: RecordRef, record: Json) -> list[Call]:
     query = " ".join(record["content"][:QUERY_CHARACTERS].split()[:QUERY_WORDS])
     if "search" not in get_caller(request).scopes or not query:
         return []
-    given = {
+    input = {
         "query": query,
         "plain": True,
         "mode": "hybrid",
         "limit": NEAREST + 1,
         "explain": True,
     }
-    return [Wanted("records.search", given | _of_kind(record), ref.store)]
+    return [Call("records.search", input | _select_kind(record), ref.store)]
 
 
-def _of_kind(record: Json) -> Json:
+def _select_kind(record: Json) -> Json:
     """Return the input that includes the memory of agents if the record belongs to it."""
     return {"kind": record["kind"]} if is_agent_memory(record["kind"]) else {}
-
-
-async def _try(request: web.Request, uid: str, wanted: Wanted) -> Answer:
-    """Call an operation whose refusal is shown on the page."""
-    try:
-        (answer,) = await ask(request, uid, wanted)
-    except Unprocessable as error:
-        return Answer(None, f"{error.detail[:1].upper()}{error.detail[1:]}.")
-    return answer
 
 
 def _items(answer: Answer) -> list[Json]:

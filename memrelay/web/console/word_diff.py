@@ -24,13 +24,13 @@ CONTEXT = 25
 MAX_SHOWN_CHARACTERS = 30_000
 # Characters of the marks of a change.
 MARKS = 100
-Sort = Literal["same", "deleted", "added", "gap"]
+Kind = Literal["same", "deleted", "added", "gap"]
 
 
 class Piece(NamedTuple):
     """A part of a comparison. The text of a gap is the number of unchanged words in it."""
 
-    sort: Sort
+    kind: Kind
     text: str
 
 
@@ -113,17 +113,17 @@ def _count_anchors(parts: Sequence[str]) -> dict[str, int]:
 
 
 def _join_changes(pieces: Iterable[Piece]) -> Iterator[Piece]:
-    """Yield the parts with neighbors of one sort joined."""
-    texts: dict[Sort, str] = {"deleted": "", "added": "", "same": ""}
-    for sort, text in pieces:
-        if text and sort != "same" and texts["same"]:
+    """Yield the parts with neighbors of one kind joined."""
+    texts: dict[Kind, str] = {"deleted": "", "added": "", "same": ""}
+    for kind, text in pieces:
+        if text and kind != "same" and texts["same"]:
             yield from _end_change(texts)
             texts = dict.fromkeys(texts, "")
-        texts[sort] += text
+        texts[kind] += text
     yield from _end_change(texts)
 
 
-def _end_change(texts: dict[Sort, str]) -> Iterator[Piece]:
+def _end_change(texts: dict[Kind, str]) -> Iterator[Piece]:
     """Yield a change and what follows it. Whitespace that both sides end with has not changed."""
     deleted, added = texts["deleted"], texts["added"]
     space = deleted[len(deleted.rstrip()) :]
@@ -136,7 +136,7 @@ def _end_change(texts: dict[Sort, str]) -> Iterator[Piece]:
 def _shorten(pieces: Sequence[Piece]) -> Iterator[Piece]:
     """Yield the parts with a gap in each long part that has not changed."""
     for index, piece in enumerate(pieces):
-        tokens = TOKEN.findall(piece.text) if piece.sort == "same" else []
+        tokens = TOKEN.findall(piece.text) if piece.kind == "same" else []
         head = CONTEXT if index > 0 else 0
         tail = CONTEXT if index < len(pieces) - 1 else 0
         left_out = _count_words(tokens[head : len(tokens) - tail])
@@ -151,16 +151,16 @@ def _shorten(pieces: Sequence[Piece]) -> Iterator[Piece]:
 def _limit(pieces: Iterable[Piece]) -> WordDiff:
     """Return the parts that fit, with line breaks that have changed made visible."""
     found, room = list[Piece](), MAX_SHOWN_CHARACTERS
-    for sort, text in pieces:
+    for kind, text in pieces:
         if not text:
             continue
         if room <= 0:
             return WordDiff(found, is_complete=False)
         shown, is_cut = text[:room], len(text) > room
         room -= len(text) + MARKS
-        if sort in ("deleted", "added") and shown.isspace():
+        if kind in ("deleted", "added") and shown.isspace():
             shown = shown.replace("\n", "↵\n")
-        found.append(Piece(sort, shown))
+        found.append(Piece(kind, shown))
         if is_cut:
             return WordDiff(found, is_complete=False)
     return WordDiff(found)

@@ -51,7 +51,7 @@ class Changes(NamedTuple):
 class CallOperation(Protocol):
     """Calls a reading operation."""
 
-    async def __call__(self, operation: str, given: Json, store: str = "") -> Any:
+    async def __call__(self, operation: str, input: Json, store: str = "") -> Any:
         """Return the output. Raises BusError and FeedError."""
 
 
@@ -68,7 +68,7 @@ class Source:
     kinds: frozenset[ResourceKind]
     # Whether the list of resources has some of it.
     has_listed: bool
-    # Returns what changed, given a page of the feed and the followed resources.
+    # Returns what changed, input a page of the feed and the followed resources.
     find_changes: FindChanges
 
 
@@ -112,8 +112,8 @@ async def _find_scope(call: CallOperation, guid: str, store: str) -> str | None:
     """Return the scope of a record, which may be deleted; None if it is unknown."""
     found = await call("records.list", {"filter": {"guid": {"eq": guid}}, "limit": 1}, store)
     if not found["items"]:
-        given = {"filter": {"guid": {"eq": guid}}, "limit": 1, "deleted": True}
-        found = await call("records.list", given, store)
+        input = {"filter": {"guid": {"eq": guid}}, "limit": 1, "deleted": True}
+        found = await call("records.list", input, store)
     return found["items"][0]["scope"] if found["items"] else None
 
 
@@ -296,8 +296,8 @@ class _Reader:
     def _store_of(self, source: Source) -> str:
         return built_in_store(self._uid, source.store) if source.store else ""
 
-    async def _call(self, operation: str, given: dict[str, Any], store: str = "") -> Any:
-        return await _call(self._bus, self._uid, operation, given, store)
+    async def _call(self, operation: str, input: dict[str, Any], store: str = "") -> Any:
+        return await _call(self._bus, self._uid, operation, input, store)
 
     def _hear(self, payload: bytes | None) -> None:
         # Without a payload, signals may have been lost.
@@ -325,8 +325,8 @@ class _Reader:
         while True:
             after, store = self._reached[source.name], self._store_of(source)
             try:
-                given = {"after": after, "limit": PAGE_SIZE}
-                page = await self._call(source.operation, given, store)
+                input = {"after": after, "limit": PAGE_SIZE}
+                page = await self._call(source.operation, input, store)
             except FeedError:
                 # The store was replaced by a backup, so its changes are not known.
                 page = await self._call(source.operation, {"limit": 1}, store)
@@ -351,8 +351,8 @@ class _Reader:
 
     async def _read_in_context(self) -> str:
         """Return the list of records that belong to every context, as a text to compare."""
-        given = {"filter": {"in_context": {"eq": True}}, "limit": 1000}
-        page = await self._call("records.list", given)
+        input = {"filter": {"in_context": {"eq": True}}, "limit": 1000}
+        page = await self._call("records.list", input)
         return f"{page['total']} {[record['guid'] for record in page['items']]}"
 
     def _add(self, changes: Changes) -> None:
@@ -360,9 +360,9 @@ class _Reader:
             subscription.add(changes)
 
 
-async def _call(bus: Bus, uid: str, operation: str, given: dict[str, Any], store: str) -> Any:
+async def _call(bus: Bus, uid: str, operation: str, input: dict[str, Any], store: str) -> Any:
     """Return the output of a reading operation. Raises BusError and FeedError."""
-    checked = known_operation(operation).adapter.validate_python(given)
+    checked = known_operation(operation).adapter.validate_python(input)
     data = orjson.dumps(checked)
     call = NewCall(uid, operation, data, mutates=False, store=store, actor=ACTOR)
     answer = await bus.requester.call(call, bus.call_timeout_s)

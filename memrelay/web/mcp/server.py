@@ -3,7 +3,7 @@
 A handshake needs no tool, so the tools load at the first request that does, in a thread.
 """
 
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import mcp_types as types
 from mcp.server.context import ServerRequestContext
@@ -11,9 +11,11 @@ from mcp.server.lowlevel import Server
 
 from memrelay.web.mcp.lazy import Lazy
 from memrelay.web.mcp.resource_handlers import add_resources
-from memrelay.web.mcp.session import session_of
 from memrelay.web.mcp.tool import JsonObject
 from memrelay.web.mcp.toolsets import INSTRUCTIONS
+
+if TYPE_CHECKING:  # it loads the tools
+    from memrelay.web.mcp.tool_handlers import ToolHandlers
 
 NAME, TITLE = "memrelay", "Memrelay"
 HANDLERS = "memrelay.web.mcp.tool_handlers"
@@ -34,32 +36,15 @@ def make_server(toolset: str, version: str) -> Server[Any]:
     )
     # Without a tracer, the SDK's spans only cost time.
     server.middleware.clear()
-    add_resources(server, toolset, session_of)
+    add_resources(server, toolset)
     return server
-
-
-class Handlers(Protocol):
-    """The handlers of the requests about tools."""
-
-    def find_schema(self, name: str) -> JsonObject | None:
-        """Return the input schema of a tool, None for an unknown one."""
-
-    async def list(
-        self, request: Request, params: types.PaginatedRequestParams | None
-    ) -> types.ListToolsResult:
-        """Return the tools that the client's key may use."""
-
-    async def call(
-        self, request: Request, params: types.CallToolRequestParams
-    ) -> types.CallToolResult:
-        """Return the result of a tool, or its error. Raises MCPError: there is no such tool."""
 
 
 class _LazyTools:
     """The handlers of a toolset, loaded at the first request."""
 
     def __init__(self, toolset: str) -> None:
-        self._handlers: Lazy[Handlers] = Lazy(HANDLERS, "ToolHandlers", toolset)
+        self._handlers: Lazy[ToolHandlers] = Lazy(HANDLERS, "ToolHandlers", toolset)
 
     def find_schema(self, name: str) -> JsonObject | None:
         """Return the input schema of a tool, None for an unknown one."""

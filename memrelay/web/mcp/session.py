@@ -71,7 +71,7 @@ class Session:
         )
 
 
-def session_of(request: Any) -> Session:
+def get_session(request: Any) -> Session:
     """Return the session of a request: that of the HTTP request, or that of the connection.
 
     `request` is the SDK's `ServerRequestContext`.

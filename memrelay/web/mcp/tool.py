@@ -44,7 +44,7 @@ class Target(Protocol):
         """Return whether the client's key has the access of an operation."""
 
     async def call(
-        self, operation: str, given: JsonObject, *, store: str = "", idempotency_key: str = ""
+        self, operation: str, input: JsonObject, *, store: str = "", idempotency_key: str = ""
     ) -> Any:
         """Call an operation and return its output as JSON values.
 
@@ -65,7 +65,8 @@ class Hints:
     idempotent: bool | None = False
 
 
-@dataclass(frozen=True, slots=True)
+# Compared by identity, so that a tool with its schemas is a key of a cache.
+@dataclass(frozen=True, slots=True, eq=False)
 class Tool:
     """A tool. The server validates the arguments against `input_schema` before it runs."""
 

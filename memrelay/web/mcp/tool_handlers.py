@@ -15,8 +15,8 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS
 
 from memrelay.memory.operations import known_operation
-from memrelay.web.api.operation_scopes import scopes_of
-from memrelay.web.mcp.session import Session, session_of
+from memrelay.web.api.operation_routes import scopes_of
+from memrelay.web.mcp.session import Session, get_session
 from memrelay.web.mcp.tool import JsonObject, Target, Tool, ToolError, refuse
 from memrelay.web.mcp.tools.files import FILE_TOOLS
 from memrelay.web.mcp.tools.graph import GRAPH_TOOLS
@@ -49,7 +49,7 @@ def schema_with_pipeline(tool: Tool, *, is_required: bool) -> JsonObject:
 
 def check_arguments(tool: Tool, arguments: JsonObject, *, takes_pipeline: bool) -> None:
     """Raise ToolError with every fault of the arguments."""
-    validator = _validator(ToolKey(tool), takes_pipeline)
+    validator = _validator(tool, takes_pipeline)
     if validator.is_valid(arguments):
         return
     faults = sorted(validator.iter_errors(arguments), key=lambda fault: fault.json_path)
@@ -62,24 +62,8 @@ def take_pipeline(arguments: JsonObject) -> tuple[str | None, JsonObject]:
     return arguments.get(PIPELINE), others
 
 
-class ToolKey:
-    """A tool as a key of the cache: schemas are dictionaries, which have no hash."""
-
-    __slots__ = ("tool",)
-
-    def __init__(self, tool: Tool) -> None:
-        self.tool = tool
-
-    def __hash__(self) -> int:
-        return id(self.tool)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, ToolKey) and other.tool is self.tool
-
-
 @cache
-def _validator(key: ToolKey, takes_pipeline: bool) -> Any:
-    tool = key.tool
+def _validator(tool: Tool, takes_pipeline: bool) -> Any:
     schema = schema_with_pipeline(tool, is_required=False) if takes_pipeline else tool.input_schema
     return Draft202012Validator(schema)
 
@@ -111,11 +95,11 @@ class ToolHandlers:
         self, request: Request, _: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
         """Return the tools that the client's key may use."""
-        session = session_of(request)
+        session = get_session(request)
         target, takes_pipeline = session.any_target, session.takes_pipeline
         is_required = await session.needs_pipeline()
         shown = [
-            _describe_tool(ToolKey(tool), takes_pipeline, is_required)
+            _describe_tool(tool, takes_pipeline, is_required)
             for tool in self._tools.values()
             if may_use(tool, target)
         ]
@@ -130,7 +114,7 @@ class ToolHandlers:
             known = ", ".join(self._tools)
             raise MCPError(INVALID_PARAMS, f"unknown tool {params.name[:100]!r}; known: {known}")
         try:
-            return await run_tool(session_of(request), tool, params.arguments or {})
+            return await run_tool(get_session(request), tool, params.arguments or {})
         except ToolError as error:
             text = types.TextContent(type="text", text=str(error))
             return types.CallToolResult(content=[text], is_error=True)
@@ -159,8 +143,7 @@ async def run_tool(session: Session, tool: Tool, arguments: JsonObject) -> types
 
 
 @cache
-def _describe_tool(key: ToolKey, takes_pipeline: bool, is_required: bool) -> types.Tool:
-    tool = key.tool
+def _describe_tool(tool: Tool, takes_pipeline: bool, is_required: bool) -> types.Tool:
     schema = tool.input_schema
     if takes_pipeline:
         schema = schema_with_pipeline(tool, is_required=is_required)

@@ -18,7 +18,7 @@ from memrelay.memory.operations import Operation, all_operations, input_schema, 
 from memrelay.web.api.answers import is_unchanged, json_response, parse_if_match, refuse_unknown
 from memrelay.web.api.operation_routes import IN_HEADER
 from memrelay.web.api.operations import call_operation, read_object, validate_input
-from memrelay.web.auth.access import RouteHandler, get_caller, requires
+from memrelay.web.auth.access import RouteHandler, get_caller, list_visible, requires
 from memrelay.web.models.request_fields import Body, Json, ParsedInput, read_fields, set_at
 from memrelay.web.models.shapes import make_body_shape, to_shape
 from memrelay.web.openapi.route_docs import (
@@ -63,10 +63,8 @@ async def find_pipeline(request: web.Request) -> str:
     """
     caller = get_caller(request)
     uid = _get_named(request) or ("" if caller.sees_all else _only(caller.pipelines))
-    directory = get_services(request).directory
     if not uid:
-        pipelines = await directory.list_pipelines()
-        seen = [one.deployed.uid for one in pipelines if caller.sees(one.deployed.uid)]
+        seen = [one.deployed.uid for one in await list_visible(request)]
         uid = _only(seen)
         if not uid:
             raise BadRequest(
@@ -74,7 +72,7 @@ async def find_pipeline(request: web.Request) -> str:
                 f"path with {PIPELINE_PREFIX}{_describe_parameter(request)}. {_describe_uids(seen)}"
             )
     caller.check_pipeline(uid)
-    await directory.find(uid)
+    await get_services(request).directory.find(uid)
     return uid
 
 
@@ -256,8 +254,7 @@ def _document(route: Route, operation: Operation) -> Json:
         "query": {name: text for name, (_, text) in route.query.items()},
         "query_schemas": {name: query_schema(fields[target]) for name, target in query.items()},
         "required_query": tuple(name for name, target in query.items() if target in required),
-        "headers": {name: text for name, (_, text) in route.headers.items()}
-        | _describe_headers(operation),
+        "headers": {name: text for name, (_, text) in route.headers.items()},
         "schemas": {} if route.shape is None else dict.fromkeys(route.successes, shape),
     }
     if route.body is not None:
@@ -270,25 +267,18 @@ def _document(route: Route, operation: Operation) -> Json:
     return found
 
 
-def _describe_errors(operation: Operation) -> dict[int, str]:
-    """Return the statuses other than success that only some routes have."""
-    found: dict[int, str] = {}
+def _describe_versions(operation: Operation) -> tuple[dict[int, str], dict[str, str]]:
+    """Return the statuses other than success that only some routes have, and their headers."""
+    statuses, headers = dict[int, str](), dict[str, str]()
     if IN_HEADER in input_schema(operation)["properties"]:
-        found |= OTHER_VERSION
+        statuses |= OTHER_VERSION
+        headers |= IF_MATCH_HEADER
     if _has_etag(operation):
-        found |= UNCHANGED
+        statuses |= UNCHANGED
+        headers |= IF_NONE_MATCH_HEADER
     if operation.mutates and operation.access != "delete":
-        found |= CONFLICT
-    return found
-
-
-def _describe_headers(operation: Operation) -> dict[str, str]:
-    found: dict[str, str] = {}
-    if IN_HEADER in input_schema(operation)["properties"]:
-        found |= IF_MATCH_HEADER
-    if _has_etag(operation):
-        found |= IF_NONE_MATCH_HEADER
-    return found
+        statuses |= CONFLICT
+    return statuses, headers
 
 
 def _has_etag(operation: Operation) -> bool:
@@ -306,9 +296,12 @@ def serve_all(api: CompatibleApi, routes: web.RouteTableDef, declared: Iterable[
         handler.__name__, handler.__doc__ = one.name, one.summary
         # A field in a path may have any character.
         path = PATH_FIELD.sub(r"{\1:[^/]+}", one.path)
-        responses = dict(one.successes) | _describe_errors(operation)
+        statuses, headers = _describe_versions(operation)
         docs = _document(one, operation)
-        api.serve(routes, one.method, path, one.operation, responses, **docs)(handler)
+        docs["headers"] |= headers
+        api.serve(routes, one.method, path, one.operation, dict(one.successes) | statuses, **docs)(
+            handler
+        )
 
 
 def _make_handler(api: CompatibleApi, route: Route, operation: Operation) -> Any:

@@ -1,27 +1,4 @@
-"""Error responses: problem JSON (RFC 9457) for every failure, from one middleware.
-
-Problem                   500
-├── BadRequest            400  the request is malformed
-├── Unauthorized          401  the key, token, or signature is missing or invalid
-├── ForbiddenOrigin       403  a web page of another origin sent the request
-├── NotAllowed            403  the key is valid but lacks the scope or pipeline
-├── NotFound              404  no such pipeline, agent, swarm, record, or page
-├── RequestTimeout        408  the request did not arrive completely in time
-├── Conflict              409  it already exists, or the request is ambiguous
-├── PreconditionFailed    412  If-Match names another version
-├── TooLarge              413  the message exceeds the size limit
-├── UnsupportedMediaType  415  the content type or encoding is not accepted
-├── (aiohttp)             417  `Expect` has a value other than 100-continue
-├── WrongHost             421  the Host header names another server
-├── Unprocessable         422  well-formed but invalid; `faults` lists every error
-│   └── KeyReused         422  the Idempotency-Key belongs to another call
-├── TooManyRequests       429  the caller exceeded the rate limit
-├── LimitReached          429  a store has the maximum number of keys
-├── NotInstalled          501  an optional package is missing
-├── Unavailable           503  the bus or the catalog is down or overloaded
-└── GatewayTimeout        504  no result in time
-    └── CallTimeout       504  no answer from an operation, which the client may call again
-"""
+"""Error responses: problem JSON (RFC 9457) for every failure, from one middleware."""
 
 import logging
 import re

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from itertools import accumulate
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from prometheus_client import CollectorRegistry, generate_latest
@@ -27,159 +28,89 @@ class _MetricSpec(NamedTuple):
     read: Callable[[Status], float]
 
 
-def _field(key: str) -> Callable[[Status], float]:
-    return lambda item: item[key]
+def _counter(name: str, help: str, source: str | Callable[[Status], float]) -> _MetricSpec:
+    """Return a metric that only grows. `source` is a field of the status, or returns the value."""
+    read = itemgetter(source) if isinstance(source, str) else source
+    return _MetricSpec(CounterMetricFamily, name, help, read)
+
+
+def _gauge(name: str, help: str, source: str | Callable[[Status], float]) -> _MetricSpec:
+    """Return a metric that grows and shrinks. `source` is as in `_counter`."""
+    return _counter(name, help, source)._replace(family=GaugeMetricFamily)
 
 
 WORKER_METRICS = (
-    _MetricSpec(
-        GaugeMetricFamily,
+    _gauge(
         "memrelay_loop_lag_seconds",
         "Longest delay of the worker's event loop within the last two seconds.",
         lambda worker: worker["loop_lag_ms"] / 1000,
     ),
-    _MetricSpec(
-        CounterMetricFamily,
+    _counter(
         "memrelay_groups_recreated",
         "Consumer groups that were missing and were recreated.",
-        _field("groups_recreated"),
+        "groups_recreated",
     ),
 )
-MALFORMED_MESSAGES = _MetricSpec(
-    CounterMetricFamily,
+MALFORMED_MESSAGES = _counter(
     "memrelay_malformed_messages",
     "Malformed messages on channels and in shared keys that the worker dropped.",
-    _field("malformed"),
+    "malformed",
 )
 PIPELINE_METRICS = (
-    _MetricSpec(
-        CounterMetricFamily,
-        "memrelay_inputs_in",
-        "Inputs read since the owner started.",
-        _field("in"),
-    ),
-    _MetricSpec(
-        CounterMetricFamily,
+    _counter("memrelay_inputs_in", "Inputs read since the owner started.", "in"),
+    _counter(
         "memrelay_inputs_dead",
         "Inputs that became dead letters. The other finished inputs succeeded.",
-        _field("dead"),
+        "dead",
     ),
-    _MetricSpec(
-        CounterMetricFamily,
+    _counter(
         "memrelay_inputs_duplicate",
         "Redelivered inputs that were answered from the inbox.",
-        _field("duplicates"),
+        "duplicates",
     ),
-    _MetricSpec(
-        CounterMetricFamily,
-        "memrelay_batches_retried",
-        "Batches that were retried.",
-        _field("pauses"),
+    _counter("memrelay_batches_retried", "Batches that were retried.", "pauses"),
+    _counter(
+        "memrelay_handler_seconds", "Time that batches spent in the database thread.", "handler_s"
     ),
-    _MetricSpec(
-        CounterMetricFamily,
-        "memrelay_handler_seconds",
-        "Time that batches spent in the database thread.",
-        _field("handler_s"),
-    ),
-    _MetricSpec(
-        GaugeMetricFamily,
+    _gauge(
         "memrelay_store_bytes",
         "Size of the pipeline's stores. Pipelines that share a store all count it.",
-        _field("store_bytes"),
+        "store_bytes",
     ),
-    _MetricSpec(
-        CounterMetricFamily,
+    _counter(
         "memrelay_ownership_changes",
         "Times that a worker took the pipeline, its own restarts included.",
-        _field("epoch"),
+        "epoch",
     ),
-    _MetricSpec(
-        CounterMetricFamily,
-        "memrelay_gaps",
-        "Times without a worker that listens to PUBLISH.",
-        _field("gaps"),
+    _counter("memrelay_gaps", "Times without a worker that listens to PUBLISH.", "gaps"),
+    _counter("memrelay_gap_seconds", "Total duration of the gaps.", "deaf_s"),
+    _gauge("memrelay_wal_bytes", "Size of the stores' write-ahead logs.", "wal_bytes"),
+    _gauge(
+        "memrelay_outbox_bytes", "Bytes that were sent and are not yet confirmed.", "outbox_bytes"
     ),
-    _MetricSpec(
-        CounterMetricFamily,
-        "memrelay_gap_seconds",
-        "Total duration of the gaps.",
-        _field("deaf_s"),
-    ),
-    _MetricSpec(
-        GaugeMetricFamily,
-        "memrelay_wal_bytes",
-        "Size of the stores' write-ahead logs.",
-        _field("wal_bytes"),
-    ),
-    _MetricSpec(
-        GaugeMetricFamily,
-        "memrelay_outbox_bytes",
-        "Bytes that were sent and are not yet confirmed.",
-        _field("outbox_bytes"),
-    ),
-    _MetricSpec(
-        GaugeMetricFamily,
+    _gauge(
         "memrelay_pipeline_paused",
         "Whether the pipeline is paused; /status shows the reason.",
         lambda pipeline: bool(pipeline["paused"]),
     ),
-    _MetricSpec(
-        CounterMetricFamily,
-        "memrelay_inputs_done",
-        "Inputs finished since the owner started.",
-        _field("done"),
-    ),
-    _MetricSpec(
-        CounterMetricFamily,
-        "memrelay_inputs_retried",
-        "Inputs that were postponed for a retry.",
-        _field("retried"),
-    ),
-    _MetricSpec(
-        GaugeMetricFamily,
-        "memrelay_inputs_waiting",
-        "Inputs that currently wait for a retry.",
-        _field("waiting"),
-    ),
-    _MetricSpec(
-        GaugeMetricFamily,
+    _counter("memrelay_inputs_done", "Inputs finished since the owner started.", "done"),
+    _counter("memrelay_inputs_retried", "Inputs that were postponed for a retry.", "retried"),
+    _gauge("memrelay_inputs_waiting", "Inputs that currently wait for a retry.", "waiting"),
+    _gauge(
         "memrelay_deferred_calls_open",
         "Requests of blocks that have no result yet.",
-        _field("deferred_calls"),
+        "deferred_calls",
     ),
-    _MetricSpec(
-        GaugeMetricFamily,
-        "memrelay_vectors_todo",
-        "Records without a vector.",
-        _field("vectors_todo"),
-    ),
-    _MetricSpec(
-        GaugeMetricFamily,
-        "memrelay_input_lag",
-        "Inputs that are not yet finished.",
-        _field("lag"),
-    ),
-    _MetricSpec(
-        GaugeMetricFamily,
-        "memrelay_input_oldest_seconds",
-        "Age of the oldest unfinished input.",
-        _field("oldest_s"),
-    ),
-    _MetricSpec(
-        GaugeMetricFamily,
+    _gauge("memrelay_vectors_todo", "Records without a vector.", "vectors_todo"),
+    _gauge("memrelay_input_lag", "Inputs that are not yet finished.", "lag"),
+    _gauge("memrelay_input_oldest_seconds", "Age of the oldest unfinished input.", "oldest_s"),
+    _gauge(
         "memrelay_erasure_pending",
         "Whether an erasure is not yet complete; /status shows the reason.",
         lambda pipeline: bool(pipeline["erasure_pending"]),
     ),
-    _MetricSpec(
-        GaugeMetricFamily,
-        "memrelay_dead_letters",
-        "Dead letters.",
-        _field("dead_letters"),
-    ),
-    _MetricSpec(
-        GaugeMetricFamily,
+    _gauge("memrelay_dead_letters", "Dead letters.", "dead_letters"),
+    _gauge(
         "memrelay_pipeline_owned",
         "Whether a worker serves the pipeline.",
         lambda pipeline: pipeline["owner"] is not None,
@@ -188,44 +119,23 @@ PIPELINE_METRICS = (
 
 
 STORAGE_METRICS = (
-    _MetricSpec(
-        GaugeMetricFamily,
-        "memrelay_bus_memory_bytes",
-        "Memory that the bus server uses.",
-        _field("bus_memory_bytes"),
-    ),
-    _MetricSpec(
-        GaugeMetricFamily,
+    _gauge("memrelay_bus_memory_bytes", "Memory that the bus server uses.", "bus_memory_bytes"),
+    _gauge(
         "memrelay_bus_max_memory_bytes",
         "The bus server's maxmemory; 0 without a limit.",
-        _field("bus_max_memory_bytes"),
+        "bus_max_memory_bytes",
     ),
-    _MetricSpec(
-        GaugeMetricFamily,
-        "memrelay_bus_aof_bytes",
-        "Size of the bus server's append-only file.",
-        _field("bus_aof_bytes"),
-    ),
-    _MetricSpec(
-        GaugeMetricFamily,
-        "memrelay_bus_replicas",
-        "Connected replicas of the bus server.",
-        _field("bus_replicas"),
-    ),
-    _MetricSpec(
-        GaugeMetricFamily,
+    _gauge("memrelay_bus_aof_bytes", "Size of the bus server's append-only file.", "bus_aof_bytes"),
+    _gauge("memrelay_bus_replicas", "Connected replicas of the bus server.", "bus_replicas"),
+    _gauge(
         "memrelay_postgres_bytes",
         "Size of the database at storage.url; 0 without one.",
-        _field("postgres_bytes"),
+        "postgres_bytes",
     ),
-    _MetricSpec(
-        GaugeMetricFamily,
-        "memrelay_disk_free_bytes",
-        "Free space on the disk of the memory root.",
-        _field("disk_free_bytes"),
+    _gauge(
+        "memrelay_disk_free_bytes", "Free space on the disk of the memory root.", "disk_free_bytes"
     ),
-    _MetricSpec(
-        GaugeMetricFamily,
+    _gauge(
         "memrelay_last_backup_timestamp_seconds",
         "Start of the last complete backup in Unix time; 0 if there was none.",
         lambda storage: storage["last_backup_at"] / 1000,

@@ -3,11 +3,9 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from memrelay.bus.codec import decode
-from memrelay.bus.errors import MalformedMessage
 from memrelay.memory.control.dead_letters import DeadLetters, Listed, first_line
 from memrelay.memory.engine.timestamps import format_time
-from memrelay.web.trace.messages import parse_entry_id
+from memrelay.web.trace.messages import parse_entry_id, read_message
 
 # Longer messages of a list are not read.
 MAX_BYTES = 16 << 10
@@ -41,35 +39,26 @@ class DeadLetterRow(NamedTuple):
         return int(self.entry.partition("-")[0] or 0)
 
 
-async def read_rows(letters: DeadLetters, listed: Sequence[Listed]) -> list[DeadLetterRow]:
-    """Return the rows of letters in the same order. Raises StoreBusy."""
-    data = await letters.read_data([one.place for one in listed], MAX_BYTES) if listed else {}
+async def read_rows(dead_letters: DeadLetters, listed: Sequence[Listed]) -> list[DeadLetterRow]:
+    """Return the rows of dead letters in the same order. Raises StoreBusy."""
+    data = await dead_letters.read_data([one.place for one in listed], MAX_BYTES) if listed else {}
     return [_to_row(one, data.get(one.place)) for one in listed]
 
 
-def _to_row(letter: Listed, data: bytes | None) -> DeadLetterRow:
+def _to_row(dead_letter: Listed, data: bytes | None) -> DeadLetterRow:
     sender, text = read_message(data or b"")
     return DeadLetterRow(
-        letter.pipeline,
-        letter.id,
-        parse_entry_id(letter.id),
-        letter.swarm,
-        letter.agent,
-        first_line(letter.error),
-        letter.attempts,
-        format_time(letter.failed_at),
-        letter.size,
+        dead_letter.pipeline,
+        dead_letter.id,
+        parse_entry_id(dead_letter.id),
+        dead_letter.swarm,
+        dead_letter.agent,
+        first_line(dead_letter.error),
+        dead_letter.attempts,
+        format_time(dead_letter.failed_at),
+        dead_letter.size,
         sender,
         text[:MAX_CHARACTERS],
         max(0, len(text) - MAX_CHARACTERS),
         data is None,
     )
-
-
-def read_message(data: bytes) -> tuple[str, str]:
-    """Return (sender, text) of a message. The text of a malformed one is its data."""
-    try:
-        message = decode(data, len(data))
-    except MalformedMessage:
-        return "", data.decode(errors="replace")
-    return message.sender, message.text

@@ -22,8 +22,6 @@ from memrelay.web.api.directory import Served
 
 # The id of an input without its entry, the message's number, and the digest.
 POSITION = re.compile(r"((?:\.[0-9]+\+[0-9]+)*)\.([0-9]+)~[0-9a-f]{8}")
-# A uuid7.
-GUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 # The last part of the id of a step that ran as its own input: the number of messages that its
 # cascade had published, and its number among the steps of the cascade.
 STEP = re.compile(r"\.([0-9]+)\+([0-9]+)$")
@@ -72,15 +70,13 @@ def parse_entry_id(ident: str) -> str:
     return found[1] if found is not None else ""
 
 
-def decode_entry_of_guid(guid: str) -> str:
-    """Return the entry from which a record's guid derives (`derive_guid`), "" for other guids.
-
-    A guid from elsewhere may have the same form; then the entry does not exist.
-    """
-    if not GUID.fullmatch(guid):
-        return ""
-    high, low = int(guid[15:18], 16), int(guid[19:23], 16)
-    return f"{int(guid[:8] + guid[9:13], 16)}-{high << 12 | low >> 2 & 0xFFF}"
+def read_message(data: bytes) -> tuple[str, str]:
+    """Return (sender, text) of a message. The text of a malformed one is its data."""
+    try:
+        message = decode(data, len(data))
+    except MalformedMessage:
+        return "", data.decode(errors="replace")
+    return message.sender, message.text
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,11 +247,7 @@ def _parse(entries: Iterable[LogEntry], swarm: str, entry: str, uid: str) -> Ite
         position = parse_position(one.mid, entry, uid)
         if position is None:
             continue
-        try:
-            message = decode(one.data, len(one.data))
-            sender, text = message.sender, message.text
-        except MalformedMessage:
-            sender, text = "", one.data.decode(errors="replace")
+        sender, text = read_message(one.data)
         yield Published(
             one.mid, position, swarm, sender, text[:MAX_CHARACTERS], len(text), one.place[0]
         )

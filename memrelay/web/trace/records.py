@@ -166,14 +166,14 @@ class _Search:
         for is_deleted in (False, True):
             cursor: str | None = ""
             while cursor is not None:
-                given = {
+                input = {
                     "filter": {"guid": {"in": [*guids]}},
                     "deleted": is_deleted,
                     "limit": MAX_GUIDS,
                     "cursor": cursor,
                 }
                 page = await call_operation(
-                    self.request, "records.list", self.uid, given, store, timeout_s=self.timeout_s
+                    self.request, "records.list", self.uid, input, store, timeout_s=self.timeout_s
                 )
                 for one in page["items"]:
                     writer = guids[one["guid"]][0]

@@ -23,12 +23,12 @@ TRACE_PATH = "/v1/pipelines/{uid}/messages/{entry}"
 
 
 class Trace(NamedTuple):
-    """The results of one message. `letter` is the first failed step, None if none has failed."""
+    """The results of one message. `dead_letter` is the first failed step, None for none."""
 
     entry: str
     cascade: CascadeMessages
     written: Written
-    letter: Listed | None
+    dead_letter: Listed | None
 
     @property
     def is_complete(self) -> bool:
@@ -41,21 +41,21 @@ class Trace(NamedTuple):
             "entry": self.entry,
             "said": [to_json(one) for one in self.cascade.messages],
             "records": self.written.records,
-            "dead_letter": None if self.letter is None else to_item(self.letter),
+            "dead_letter": None if self.dead_letter is None else to_item(self.dead_letter),
             "complete": self.is_complete,
         }
 
 
-def parse_entry(given: str) -> str:
+def parse_entry(text: str) -> str:
     """Return the id of an entry unchanged. Raises BadRequest."""
     try:
-        parse_cursor(given)
+        parse_cursor(text)
     except ValueError as error:
         raise BadRequest(
-            f"{given[:50]!r} is not the id of a message: send the part of a `mid` before its first "
+            f"{text[:50]!r} is not the id of a message: send the part of a `mid` before its first "
             "dot, such as 1780000000000-0"
         ) from error
-    return given
+    return text
 
 
 async def read_trace(request: web.Request, served: Served, entry: str) -> Trace:
@@ -66,9 +66,9 @@ async def read_trace(request: web.Request, served: Served, entry: str) -> Trace:
     """
     services, uid = get_services(request), served.deployed.uid
     cascade = await read_messages(services.line, served, entry)
-    letter = await services.catalog.dead_letters.find_of_entry(uid, entry)
+    dead_letter = await services.catalog.dead_letters.find_of_entry(uid, entry)
     written = await find_records(request, served, entry, cascade.messages)
-    return Trace(entry, cascade, written, letter)
+    return Trace(entry, cascade, written, dead_letter)
 
 
 def to_json(message: Published) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import pytest
 
 from memrelay.memory.control.keys import ALL, SCOPES
 from memrelay.memory.operations import all_operations
-from memrelay.web.api.operation_scopes import scopes_of
+from memrelay.web.api.operation_routes import scopes_of
 from memrelay.web.mcp.tool_handlers import TOOLSETS
 from memrelay.web.mcp.toolsets import INSTRUCTIONS
 from tests.support.http import Answer, ask

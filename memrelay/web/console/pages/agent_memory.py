@@ -16,9 +16,10 @@ from memrelay.memory.engine.timestamps import format_time
 from memrelay.memory.models.agent_memory import EPISODE_KIND, PROCEDURE_KIND, USER_KIND
 from memrelay.memory.models.agent_memory.facts import FACT_TYPES
 from memrelay.memory.models.agent_memory.scopes import SCOPES
+from memrelay.web.api.answers import parse_number
 from memrelay.web.api.directory import Served
 from memrelay.web.api.operations import call_operation
-from memrelay.web.auth.access import get_caller
+from memrelay.web.auth.access import get_caller, list_visible
 from memrelay.web.console.frame import HEADERS, Page, PageRoutes, render_page
 from memrelay.web.models.pipelit.sections import (
     CHECKPOINTS,
@@ -64,10 +65,27 @@ HIDDEN_FIELDS = ("guid", "content", "data", "version", "in_context", "seq", "enc
 
 
 class Cell(NamedTuple):
-    """A table cell. `sort` is "", "badge", "code", "number" or "time"."""
+    """A table cell. `kind` is "", "badge", "code", "number" or "time"."""
 
     text: str
-    sort: str = ""
+    kind: str = ""
+
+
+class Column(NamedTuple):
+    """A column of a table. `kind` is that of its cells.
+
+    `source` is a format string for the fields of an item, or returns the text of an item.
+    """
+
+    title: str
+    source: str | Callable[[Json], str]
+    kind: str = ""
+
+    def to_cell(self, item: Json) -> Cell:
+        """Return the cell of an item."""
+        if isinstance(self.source, str):
+            return Cell(self.source.format_map(item), self.kind)
+        return Cell(self.source(item), self.kind)
 
 
 class Choice(NamedTuple):
@@ -83,9 +101,8 @@ class Tab:
     """A tab of the page. Its rows are the items of a section. `empty` is the text without rows."""
 
     section: Section
-    columns: tuple[str, ...]
+    columns: tuple[Column, ...]
     empty: str
-    to_cells: Callable[[Json], list[Cell]]
     filters: tuple[Choice, ...] = ()
 
     @property
@@ -125,62 +142,9 @@ def _name_scope(fact: Json) -> str:
     return f"{fact['scope']}: {shorten(owner)}" if owner else str(fact["scope"])
 
 
-def _fact_cells(fact: Json) -> list[Cell]:
-    return [
-        Cell(fact["key"]),
-        Cell(shorten(to_text(fact["value"]))),
-        Cell(_name_scope(fact), "badge"),
-        Cell(fact["fact_type"], "badge"),
-        Cell(f"{fact['confidence']:.0%}", "number"),
-        Cell(f"{fact['access_count']:,}", "number"),
-        Cell(fact["updated_at"], "time"),
-    ]
-
-
-def _episode_cells(episode: Json) -> list[Cell]:
+def _format_duration(episode: Json) -> str:
     took_ms = episode["duration_ms"]
-    return [
-        Cell(episode["agent_id"]),
-        Cell(episode["trigger_type"], "badge"),
-        Cell("Yes" if episode["success"] else "No", "badge"),
-        Cell(shorten(episode["summary"] or NONE)),
-        Cell(episode["started_at"], "time"),
-        Cell(NONE if took_ms is None else f"{took_ms / 1000:.1f}s", "number"),
-    ]
-
-
-def _checkpoint_cells(checkpoint: Json) -> list[Cell]:
-    step = checkpoint["step"]
-    return [
-        Cell(checkpoint["thread_id"]),
-        Cell(_short_id(checkpoint["checkpoint_id"]), "code"),
-        Cell(_short_id(checkpoint["parent_checkpoint_id"] or ""), "code"),
-        Cell(NONE if step is None else str(step), "number"),
-        Cell(checkpoint["source"] or NONE, "badge"),
-        Cell(_format_bytes(checkpoint["blob_size"]), "number"),
-    ]
-
-
-def _procedure_cells(procedure: Json) -> list[Cell]:
-    return [
-        Cell(procedure["name"]),
-        Cell(procedure["agent_id"]),
-        Cell(procedure["procedure_type"], "badge"),
-        Cell(f"{procedure['times_used']:,}", "number"),
-        Cell(f"{procedure['success_rate']:.0%}", "number"),
-        Cell("Yes" if procedure["is_active"] else "No", "badge"),
-    ]
-
-
-def _user_cells(user: Json) -> list[Cell]:
-    return [
-        Cell(user["display_name"] or NONE),
-        Cell(user["canonical_id"], "code"),
-        Cell(user["telegram_id"] or NONE),
-        Cell(user["email"] or NONE),
-        Cell(f"{user['total_conversations']:,}", "number"),
-        Cell(user["last_seen_at"], "time"),
-    ]
+    return NONE if took_ms is None else f"{took_ms / 1000:.1f}s"
 
 
 def _short_id(ident: str) -> str:
@@ -198,37 +162,70 @@ TABS = {
     for tab in (
         Tab(
             FACTS,
-            ("Key", "Value", "Scope", "Type", "Confidence", "Accessed", "Updated"),
+            (
+                Column("Key", "{key}"),
+                Column("Value", lambda fact: shorten(to_text(fact["value"]))),
+                Column("Scope", _name_scope, "badge"),
+                Column("Type", "{fact_type}", "badge"),
+                Column("Confidence", "{confidence:.0%}", "number"),
+                Column("Accessed", "{access_count:,}", "number"),
+                Column("Updated", "{updated_at}", "time"),
+            ),
             "No facts stored yet",
-            _fact_cells,
             (Choice("scope", "Scope", SCOPES), Choice("fact_type", "Type", FACT_TYPES)),
         ),
         Tab(
             EPISODES,
-            ("Agent", "Trigger", "Success", "Summary", "Started", "Duration"),
+            (
+                Column("Agent", "{agent_id}"),
+                Column("Trigger", "{trigger_type}", "badge"),
+                Column("Success", lambda one: "Yes" if one["success"] else "No", "badge"),
+                Column("Summary", lambda episode: shorten(episode["summary"] or NONE)),
+                Column("Started", "{started_at}", "time"),
+                Column("Duration", _format_duration, "number"),
+            ),
             "No episodes recorded yet",
-            _episode_cells,
             (Choice("agent_id", "Agent"),),
         ),
         Tab(
             CHECKPOINTS,
-            ("Thread ID", "Checkpoint ID", "Parent", "Step", "Source", "Blob Size"),
+            (
+                Column("Thread ID", "{thread_id}"),
+                Column("Checkpoint ID", lambda one: _short_id(one["checkpoint_id"]), "code"),
+                Column("Parent", lambda one: _short_id(one["parent_checkpoint_id"] or ""), "code"),
+                Column(
+                    "Step", lambda one: NONE if one["step"] is None else str(one["step"]), "number"
+                ),
+                Column("Source", lambda one: one["source"] or NONE, "badge"),
+                Column("Blob Size", lambda one: _format_bytes(one["blob_size"]), "number"),
+            ),
             "No checkpoints found",
-            _checkpoint_cells,
             (Choice("thread_id", "Thread"),),
         ),
         Tab(
             PROCEDURES,
-            ("Name", "Agent", "Type", "Used", "Success Rate", "Active"),
+            (
+                Column("Name", "{name}"),
+                Column("Agent", "{agent_id}"),
+                Column("Type", "{procedure_type}", "badge"),
+                Column("Used", "{times_used:,}", "number"),
+                Column("Success Rate", "{success_rate:.0%}", "number"),
+                Column("Active", lambda one: "Yes" if one["is_active"] else "No", "badge"),
+            ),
             "No procedures learned yet",
-            _procedure_cells,
             (Choice("agent_id", "Agent"),),
         ),
         Tab(
             USERS,
-            ("Name", "Canonical ID", "Telegram", "Email", "Conversations", "Last Seen"),
+            (
+                Column("Name", lambda one: one["display_name"] or NONE),
+                Column("Canonical ID", "{canonical_id}", "code"),
+                Column("Telegram", lambda one: one["telegram_id"] or NONE),
+                Column("Email", lambda one: one["email"] or NONE),
+                Column("Conversations", "{total_conversations:,}", "number"),
+                Column("Last Seen", "{last_seen_at}", "time"),
+            ),
             "No users identified yet",
-            _user_cells,
         ),
     )
 }
@@ -246,10 +243,9 @@ class View:
 
     def url(self, **changes: Any) -> str:
         """Return the address of this view with changes. Empty values are left out."""
-        given: Json = {"tab": self.tab.name, "pipeline": self.uid, "q": self.query}
-        given |= self.filters
-        given |= {"page": self.number} | changes
-        shown = {name: value for name, value in given.items() if value not in ("", 1)}
+        query: Json = {"tab": self.tab.name, "pipeline": self.uid, "q": self.query}
+        query |= {**self.filters, "page": self.number, **changes}
+        shown = {name: value for name, value in query.items() if value not in ("", 1)}
         return f"/memories?{urlencode(shown)}"
 
 
@@ -297,8 +293,8 @@ async def memories(request: web.Request) -> web.Response:
     if not pipelines:
         return await render_page(request, PAGE, "memories.html", view=None)
     view = _parse_view(request, pipelines)
-    found = await _list(request, view)
-    items, total = found["items"], found["total"]
+    page = await _list(request, view)
+    items, total = page["items"], page["total"]
     if not items and total:
         last_page = view.url(page=_count_pages(total))
         return web.Response(status=303, headers=HEADERS | {hdrs.LOCATION: last_page})
@@ -321,12 +317,10 @@ async def _list_pipelines(request: web.Request) -> list[Served]:
 
     Raises NotFound: the URL names another one.
     """
-    sees, directory = get_caller(request).sees, get_services(request).directory
     if uid := request.query.get("pipeline"):
         get_caller(request).check_pipeline(uid)
-        await directory.find(uid)
-    every = await directory.list_pipelines()
-    return [one for one in every if sees(one.deployed.uid)]
+        await get_services(request).directory.find(uid)
+    return await list_visible(request)
 
 
 def _parse_view(request: web.Request, pipelines: list[Served]) -> View:
@@ -339,25 +333,20 @@ def _parse_view(request: web.Request, pipelines: list[Served]) -> View:
     filters = {one.name: query[one.name] for one in tab.filters if query.get(one.name)}
     words = query.get("q", "") if tab.section is FACTS else ""
     uid = query.get("pipeline") or pipelines[0].deployed.uid
-    return View(tab, uid, _parse_page(query.get("page", "")), words, filters)
-
-
-def _parse_page(given: str) -> int:
-    """Return the number of a page, 1 for anything else."""
-    is_number = given.isascii() and given.isdecimal() and len(given) <= MAX_PAGE_DIGITS
-    return max(1, int(given)) if is_number else 1
+    number = max(1, parse_number(query.get("page", ""), 1, MAX_PAGE_DIGITS))
+    return View(tab, uid, number, words, filters)
 
 
 async def _list(request: web.Request, view: View) -> Json:
     """Return a page of the tab: {"items", "total"}."""
-    given: Json = {**view.filters, "limit": PAGE_SIZE, "offset": (view.number - 1) * PAGE_SIZE}
+    input: Json = {**view.filters, "limit": PAGE_SIZE, "offset": (view.number - 1) * PAGE_SIZE}
     if view.query:
-        given["query"] = view.query
-    return await list_page(request, view.tab.section, view.uid, given)
+        input["query"] = view.query
+    return await list_page(request, view.tab.section, view.uid, input)
 
 
 def _to_row(view: View, item: Json) -> Row:
-    cells = view.tab.to_cells(item)
+    cells = [column.to_cell(item) for column in view.tab.columns]
     if view.tab.section is CHECKPOINTS:
         return Row(item["checkpoint_id"], cells, view.url(thread_id=item["thread_id"], page=""))
     user = item["canonical_id"] if view.tab.section is USERS else ""
@@ -381,11 +370,11 @@ def make_pager(number: int, total: int, shown: int) -> Pager:
 async def memory_record(request: web.Request) -> web.Response:
     """Show one record of an agent's memory with its history."""
     uid, guid = request.match_info["uid"], request.match_info["guid"]
-    given: Json = {"guid": guid, "limit": PAGE_SIZE}
-    history = await call_operation(request, "records.history", uid, given, STORE)
+    input: Json = {"guid": guid, "limit": PAGE_SIZE}
+    history = await call_operation(request, "records.history", uid, input, STORE)
     states = history["items"]
     present = states[0]["record"]
-    kept = next((one["record"] for one in states if one["record"] is not None), {"kind": ""})
+    latest = next((one["record"] for one in states if one["record"] is not None), {"kind": ""})
     is_episode = present is not None and present["kind"] == EPISODE_KIND
     return await render_page(
         request,
@@ -393,7 +382,7 @@ async def memory_record(request: web.Request) -> web.Response:
         "memory_record.html",
         await get_services(request).directory.find(uid),
         guid=guid,
-        tab=TAB_OF_KIND.get(kept["kind"], FACTS.noun),
+        tab=TAB_OF_KIND.get(latest["kind"], FACTS.noun),
         record=present,
         details=[] if present is None else _list_details(present),
         log=await _read_log(request) if is_episode else None,
@@ -405,10 +394,9 @@ async def memory_record(request: web.Request) -> web.Response:
 async def _read_log(request: web.Request) -> Json:
     """Return the first steps of an episode: {"steps", "total_steps", ...}."""
     uid, guid = request.match_info["uid"], request.match_info["guid"]
-    found: Json = await call_operation(
-        request, "episodes.get", uid, {"id": guid, "limit": MAX_LOG_STEPS}
-    )
-    return found
+    input = {"id": guid, "limit": MAX_LOG_STEPS}
+    log: Json = await call_operation(request, "episodes.get", uid, input)
+    return log
 
 
 def _list_details(record: Json) -> list[tuple[str, Cell]]:

@@ -9,10 +9,8 @@ from aiohttp import web
 from memrelay.memory.control.catalog import Deployed
 from memrelay.memory.engine.timestamps import format_time
 from memrelay.web.api.directory import Served
-from memrelay.web.auth.access import get_caller
 from memrelay.web.console.format import clip_bytes
-from memrelay.web.console.frame import Page, PageRoutes, answer_refresh, render, render_page
-from memrelay.web.console.pipeline_values import find_served
+from memrelay.web.console.frame import Page, PageRoutes
 from memrelay.web.console.word_diff import WordDiff, compare_words
 from memrelay.web.server.errors import BadRequest, NotFound
 from memrelay.web.services import get_services
@@ -38,45 +36,32 @@ class Comparison(NamedTuple):
     words: WordDiff | None
 
 
-@routes.page()
-async def bundle(request: web.Request) -> web.Response:
+@routes.pipeline_page("bundle.html")
+async def bundle(request: web.Request, served: Served) -> dict[str, Any]:
     """Show the active bundle, the versions, and the changes between two of them."""
-    served = await find_served(request)
     active = served.deployed
     shown = clip_bytes(await _read_text(request, active), MAX_SHOWN_BYTES)
-    values = await _list_values(request, served)
-    return await render_page(
-        request,
-        PAGE,
-        "bundle.html",
-        served,
-        text=shown.text,
-        is_long=shown.hidden > 0,
-        comparison=await _compare(request, values["versions"], active),
-        **values,
-    )
+    values = await _list_versions(request, served)
+    return values | {
+        "text": shown.text,
+        "is_long": shown.hidden > 0,
+        "comparison": await _compare(request, values["versions"], active),
+    }
 
 
-@routes.fragment(PAGE.path + "/rows")
-async def bundle_rows(request: web.Request) -> web.Response:
+@routes.part("/rows", "fragments/bundle_rows.html")
+async def bundle_rows(request: web.Request, served: Served) -> dict[str, Any]:
     """Return the list of versions."""
-    served = await find_served(request)
-
-    async def make() -> web.Response:
-        values = await _list_values(request, served)
-        uid, caller = served.deployed.uid, get_caller(request)
-        return render("fragments/bundle_rows.html", uid=uid, caller=caller, **values)
-
-    return await answer_refresh(request, served, make, more=served.deployed.version)
+    return await _list_versions(request, served)
 
 
-async def _list_values(request: web.Request, served: Served) -> dict[str, Any]:
+async def _list_versions(request: web.Request, served: Served) -> dict[str, Any]:
     """Return the template values of the list."""
-    found = await get_services(request).catalog.versions(served.deployed.uid)
+    versions = await get_services(request).catalog.versions(served.deployed.uid)
     before = _parse_number(request, "before", 0)
-    rest = [one for one in found if not before or one.version < before]
+    rest = [one for one in versions if not before or one.version < before]
     return {
-        "versions": found,
+        "versions": versions,
         "active": served.deployed,
         "before": before,
         "rows": [(one, format_time(one.deployed_at)) for one in rest[:PAGE_SIZE]],
@@ -113,9 +98,9 @@ async def _read_text(request: web.Request, version: Deployed) -> str:
 
 def _parse_number(request: web.Request, name: str, default: int) -> int:
     """Return the number of a version in the address. Raises BadRequest."""
-    given = request.query.get(name, "")
-    if not given:
+    text = request.query.get(name, "")
+    if not text:
         return default
-    if not (given.isascii() and given.isdecimal() and len(given) < 19):
+    if not (text.isascii() and text.isdecimal() and len(text) < 19):
         raise BadRequest(f"The parameter {name!r} must be the number of a version.")
-    return int(given)
+    return int(text)

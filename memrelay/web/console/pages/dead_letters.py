@@ -11,15 +11,15 @@ from memrelay.memory.control.dead_letters import DeadLetterGroup
 from memrelay.memory.engine.timestamps import format_time
 from memrelay.web.api.answers import parse_numeric_cursor
 from memrelay.web.api.dead_letter_json import to_detail
-from memrelay.web.auth.access import get_caller
+from memrelay.web.auth.access import get_caller, list_visible
 from memrelay.web.console.format import format_age
 from memrelay.web.console.frame import Page, PageRoutes, answer_changed, render, render_page
 from memrelay.web.console.shared_reads import STATUS
 from memrelay.web.openapi.route_docs import NUMERIC_CURSOR_SCHEMA
 from memrelay.web.server.errors import NotFound
 from memrelay.web.services import get_services
-from memrelay.web.trace.dead_letter_rows import read_message, read_rows
-from memrelay.web.trace.messages import parse_entry_id
+from memrelay.web.trace.dead_letter_rows import read_rows
+from memrelay.web.trace.messages import parse_entry_id, read_message
 
 PAGE = Page("Dead letters", "/dead-letters", menu="main", order=20)
 PAGE_SIZE = 50
@@ -138,17 +138,17 @@ async def _letter_values(request: web.Request, uid: str, reason: str) -> dict[st
     }
 
 
-async def list_names(request: web.Request, wanted: Collection[str]) -> dict[str, str]:
+async def list_names(request: web.Request, uids: Collection[str]) -> dict[str, str]:
     """Return the names of the active pipelines of the caller, by uid.
 
-    If one of the wanted pipelines is unknown, it may be new, and they are read again.
+    If one of `uids` is unknown, it may be new, and the pipelines are read again.
     """
-    sees, directory = get_caller(request).sees, get_services(request).directory
-    names = {one.deployed.uid: one.deployed.name for one in await directory.list_pipelines()}
-    if not names.keys() >= set(wanted):
-        pipelines = await directory.list_pipelines(refresh=True)
-        names = {one.deployed.uid: one.deployed.name for one in pipelines}
-    return {uid: name for uid, name in names.items() if sees(uid)}
+    names = {one.deployed.uid: one.deployed.name for one in await list_visible(request)}
+    sees = get_caller(request).sees
+    if all(uid in names for uid in uids if sees(uid)):
+        return names
+    pipelines = await list_visible(request, refresh=True)
+    return {one.deployed.uid: one.deployed.name for one in pipelines}
 
 
 def _list_choices(counts: dict[str, int], names: dict[str, str]) -> list[Choice]:

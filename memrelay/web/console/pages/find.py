@@ -15,12 +15,11 @@ from aiohttp import web
 from memrelay.bus.errors import BusError
 from memrelay.bus.streams.log import read_log
 from memrelay.web.api.directory import Served
-from memrelay.web.auth.access import get_caller
+from memrelay.web.auth.access import get_caller, list_visible
 from memrelay.web.console.agents import list_agents, list_record_stores
-from memrelay.web.console.calls import NO_ANSWER, NO_BUS, TIMEOUT_S, Answer, Wanted, ask
+from memrelay.web.console.calls import NO_ANSWER, NO_BUS, TIMEOUT_S, Call, ask_refusable
 from memrelay.web.console.frame import Page, PageRoutes, render_page
 from memrelay.web.console.search_hits import record_url
-from memrelay.web.server.errors import Problem
 from memrelay.web.services import get_services
 
 Json = dict[str, Any]
@@ -64,13 +63,13 @@ def score_names(text: str, names: tuple[str, ...]) -> float:
 
     All words of the text must occur in the names.
     """
-    wanted, name = text.casefold().strip(), names[0].casefold()
-    if wanted in (one.casefold() for one in names):
+    query = text.casefold().strip()
+    if query in (one.casefold() for one in names):
         return 3.0
-    if name.startswith(wanted):
+    if names[0].casefold().startswith(query):
         return 2.0
     everything = " ".join(names).casefold()
-    return 1.0 if all(word in everything for word in wanted.split()) else 0.0
+    return 1.0 if all(word in everything for word in query.split()) else 0.0
 
 
 def find_pipelines(pipelines: Iterable[Served], text: str) -> Iterator[Result]:
@@ -108,56 +107,41 @@ class Contents:
 
 async def find_contents(request: web.Request, served: Served, text: str) -> Contents:
     """Search the stores and logs of a pipeline at once."""
-    stores = list_record_stores(served)
-    wanted = _list_calls(get_caller(request).scopes, stores, text)
+    calls = _list_calls(get_caller(request).scopes, list_record_stores(served), text)
     answers, (messages, log_fault) = await asyncio.gather(
-        asyncio.gather(*(_ask(request, served.deployed.uid, one) for one in wanted)),
+        asyncio.gather(*(ask_refusable(request, served.deployed.uid, call) for call in calls)),
         _find_messages(request, served, text),
     )
     faults = [answer.fault for answer in answers if answer.fault]
-    records = [
-        result
-        for one, answer in zip(wanted, answers, strict=True)
-        if one.name != "memories.list" and answer.output
-        for result in _read_records(served, one, answer.output["items"])
-    ]
-    memories = [
-        result
-        for one, answer in zip(wanted, answers, strict=True)
-        if one.name == "memories.list" and answer.output
-        for result in _read_memories(served, answer.output["items"], text)
-    ]
+    records, memories = list[Result](), list[Result]()
+    for call, answer in zip(calls, answers, strict=True):
+        items = answer.output["items"] if answer.output else []
+        if call.name == "memories.list":
+            memories += _read_memories(served, items, text)
+        else:
+            records += _read_records(served, call, items)
     unique = {result.url: result for result in sorted(records, key=lambda one: one.score)}
     fault = next(iter([*faults, log_fault]), "")
     return Contents(tuple(unique.values()), tuple(memories), messages, fault)
 
 
-def _list_calls(scopes: Iterable[str], stores: Sequence[str], text: str) -> list[Wanted]:
+def _list_calls(scopes: Iterable[str], stores: Sequence[str], text: str) -> list[Call]:
     """Return the operations that find a text, as far as the scopes allow."""
     search = {"query": text, "limit": MAX_RECORDS, "mode": "hybrid", "plain": True}
-    calls = [Wanted("memories.list", {"limit": MAX_MEMORIES})]
+    calls = [Call("memories.list", {"limit": MAX_MEMORIES})]
     if "search" in scopes:
-        calls += [Wanted("records.search", search, store) for store in stores]
+        calls += [Call("records.search", search, store) for store in stores]
     if GUID.fullmatch(text):
         by_guid = {"filter": {"guid": {"eq": text}}, "limit": 1}
-        calls += [Wanted("records.list", by_guid, store) for store in stores]
+        calls += [Call("records.list", by_guid, store) for store in stores]
     return calls
 
 
-async def _ask(request: web.Request, uid: str, wanted: Wanted) -> Answer:
-    """Call an operation. A call that the pipeline refuses has a fault too."""
-    try:
-        (answer,) = await ask(request, uid, wanted)
-    except Problem as problem:
-        return Answer(None, f"{problem.detail[:1].upper()}{problem.detail[1:]}.")
-    return answer
-
-
-def _read_records(served: Served, wanted: Wanted, items: Iterable[Json]) -> Iterable[Result]:
+def _read_records(served: Served, call: Call, items: Iterable[Json]) -> Iterable[Result]:
     uid, name = served.deployed.uid, served.deployed.name
     for item in items:
         record, score = item.get("record", item), item.get("score", EXACT)
-        url = record_url(uid, wanted.store, record["guid"])
+        url = record_url(uid, call.store, record["guid"])
         yield Result(record["content"][:MAX_TITLE], url, uid, name, record["kind"], score)
 
 
@@ -233,9 +217,7 @@ async def find(request: web.Request, text: str) -> FindResults:
 
     Raises StoreBusy: when the catalog cannot be read.
     """
-    caller = get_caller(request)
-    pipelines = await get_services(request).directory.list_pipelines()
-    visible = [served for served in pipelines if caller.sees(served.deployed.uid)]
+    visible = await list_visible(request)
     searched = visible[:MAX_PIPELINES]
     parts = await _search_contents(request, searched, text)
     groups = (

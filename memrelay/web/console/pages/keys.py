@@ -10,7 +10,7 @@ from memrelay.memory.control.keys import ALL, SCOPES, Key
 from memrelay.memory.engine.timestamps import format_time
 from memrelay.web.auth.access import get_caller, requires
 from memrelay.web.auth.authorizer import Caller
-from memrelay.web.console.frame import Page, PageRoutes, answer_tagged, render, render_page
+from memrelay.web.console.frame import Page, PageRoutes, answer_tagged, render_page
 from memrelay.web.services import get_services
 
 PAGE = Page("Keys", "/keys", menu="main", order=40, scopes=("admin",), sees_all=True)
@@ -78,7 +78,7 @@ async def keys_rows(request: web.Request) -> web.Response:
     active = await get_services(request).directory.list_pipelines()
     names = {one.deployed.uid: one.deployed.name for one in active}
     rows = await _list_rows(request, names)
-    return answer_tagged(request, rows, lambda: render("fragments/keys.html", rows=rows))
+    return await answer_tagged(request, rows, "fragments/keys.html", rows=rows)
 
 
 async def _list_rows(request: web.Request, names: Mapping[str, str]) -> list[KeyRow]:

@@ -14,18 +14,16 @@ from memrelay.memory.search.search import Mode
 from memrelay.web.api.directory import Served
 from memrelay.web.auth.access import get_caller, requires
 from memrelay.web.console.agents import list_record_stores
-from memrelay.web.console.calls import Wanted, ask
+from memrelay.web.console.calls import Call, ask
+from memrelay.web.console.format import capitalize_first
 from memrelay.web.console.frame import (
     HEADERS,
     Page,
     PageRoutes,
-    answer_refresh,
+    find_served,
     load_macro,
     refuse_fault,
-    render,
-    render_page,
 )
-from memrelay.web.console.pipeline_values import find_served
 from memrelay.web.console.search_hits import Hits, read_hits, record_url
 from memrelay.web.openapi.route_docs import documented
 from memrelay.web.server.errors import BadRequest, Unprocessable
@@ -192,34 +190,20 @@ class Listed(NamedTuple):
     is_invalid: bool = False
 
 
-@routes.page()
-async def memory(request: web.Request) -> web.Response:
+@routes.pipeline_page("memory.html")
+async def memory(request: web.Request, served: Served) -> dict[str, Any]:
     """Show the records of a store, or the hits of a search."""
-    served = await find_served(request)
-    view = _parse(request, served)
-    return await render_page(
-        request,
-        PAGE,
-        "memory.html",
-        served,
-        stores=list_record_stores(served),
-        modes=MODES,
-        **await _list_values(request, served, view),
-    )
+    values = await _list_values(request, served)
+    return values | {"stores": list_record_stores(served), "modes": MODES}
 
 
-@routes.fragment(PAGE.path + "/rows")
-async def memory_rows(request: web.Request) -> web.Response:
+@routes.part("/rows", "fragments/memory_rows.html")
+async def memory_rows(request: web.Request, served: Served) -> dict[str, Any]:
     """Return the list of the page."""
-    served = await find_served(request)
-
-    async def make() -> web.Response:
-        values = await _list_values(request, served, _parse(request, served))
-        listed = values["listed"]
-        refuse_fault("" if listed.is_invalid else listed.fault)
-        return render("fragments/memory_rows.html", uid=served.deployed.uid, **values)
-
-    return await answer_refresh(request, served, make)
+    values = await _list_values(request, served)
+    listed = values["listed"]
+    refuse_fault("" if listed.is_invalid else listed.fault)
+    return values
 
 
 @routes.get(PAGE.path + "/export")
@@ -246,8 +230,9 @@ def _parse(request: web.Request, served: Served) -> MemoryView:
     return parse_view(path, request.query, list_record_stores(served))
 
 
-async def _list_values(request: web.Request, served: Served, view: MemoryView) -> dict[str, Any]:
+async def _list_values(request: web.Request, served: Served) -> dict[str, Any]:
     """Return the template values of the list."""
+    view = _parse(request, served)
     # The records of a page repeat their values.
     narrow, badge = cache(view.url_with), load_macro("memory_meta.html", "badge")
     return {
@@ -267,20 +252,20 @@ async def _read(request: web.Request, served: Served, view: MemoryView) -> Liste
     except Unprocessable as error:
         faults = error.members.get("faults", [])
         rules = "; ".join(f"{one['pointer']}: {one['rule']}" for one in faults)
-        detail = f"{error.detail[:1].upper()}{error.detail[1:]}."
+        detail = f"{capitalize_first(error.detail)}."
         return Listed([], fault=rules or detail, is_invalid=True)
 
 
 async def _find(request: web.Request, uid: str, view: MemoryView) -> Listed:
     if not view.query:
-        (answer,) = await ask(request, uid, Wanted("records.list", view.list_input(), view.store))
+        (answer,) = await ask(request, uid, Call("records.list", view.list_input(), view.store))
         if answer.fault:
             return Listed([], fault=answer.fault)
         page = answer.output
         return Listed(page["items"], page["total"], page["next_cursor"] or "")
     modes = [mode for mode in (view.mode, view.compare) if mode]
-    wanted = [Wanted("records.search", view.search_input(mode), view.store) for mode in modes]
-    answers = await ask(request, uid, *wanted)
+    calls = [Call("records.search", view.search_input(mode), view.store) for mode in modes]
+    answers = await ask(request, uid, *calls)
     fault = next((answer.fault for answer in answers if answer.fault), "")
     if fault:
         return Listed([], fault=fault)

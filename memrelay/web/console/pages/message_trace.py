@@ -12,8 +12,7 @@ from memrelay.memory.engine.timestamps import format_time
 from memrelay.web.api.directory import Served
 from memrelay.web.auth.access import get_caller
 from memrelay.web.console.calls import TIMEOUT_S, attempt
-from memrelay.web.console.frame import Page, PageRoutes, answer_refresh, render, render_page
-from memrelay.web.console.pipeline_values import find_served
+from memrelay.web.console.frame import Page, PageRoutes, answer_refresh, find_served, render
 from memrelay.web.console.search_hits import record_url
 from memrelay.web.services import get_services
 from memrelay.web.trace.dead_letter_rows import read_rows
@@ -33,12 +32,10 @@ MAX_DEPTH = 24
 MAX_LINKS = 5
 
 
-@routes.page()
-async def message_trace(request: web.Request) -> web.Response:
+@routes.pipeline_page("message_trace.html")
+async def message_trace(request: web.Request, served: Served) -> dict[str, Any]:
     """Show one message with everything that it led to."""
-    served = await find_served(request)
-    values = await _trace_values(request, served)
-    return await render_page(request, PAGE, "message_trace.html", served, **values)
+    return await _trace_values(request, served)
 
 
 @routes.fragment(PAGE.path + "/tree")

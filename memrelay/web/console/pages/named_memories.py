@@ -11,10 +11,8 @@ from aiohttp import web
 from memrelay.memory.engine.memory_id import built_in_store
 from memrelay.memory.records.ids import guid_of
 from memrelay.web.api.directory import Served
-from memrelay.web.auth.access import get_caller
-from memrelay.web.console.calls import Answer, Wanted, ask
-from memrelay.web.console.frame import Page, PageRoutes, answer_refresh, render, render_page
-from memrelay.web.console.pipeline_values import find_served
+from memrelay.web.console.calls import Call, ask
+from memrelay.web.console.frame import Page, PageRoutes
 from memrelay.web.console.search_hits import record_url
 
 PAGE = Page(
@@ -47,34 +45,24 @@ class MemoryRow(NamedTuple):
     newest_at: str
 
 
-@routes.page()
-async def named_memories(request: web.Request) -> web.Response:
+@routes.pipeline_page("named_memories.html")
+async def named_memories(request: web.Request, served: Served) -> dict[str, Any]:
     """Show the named memories of a pipeline."""
-    served = await find_served(request)
-    values = await _read_values(request, served)
-    return await render_page(request, PAGE, "named_memories.html", served, **values)
+    return await _list_memories(request, served)
 
 
-@routes.fragment(PAGE.path + "/rows")
-async def named_memories_rows(request: web.Request) -> web.Response:
+@routes.part("/rows", "fragments/named_memories.html")
+async def named_memories_rows(request: web.Request, served: Served) -> dict[str, Any]:
     """Return the list of the page."""
-    served = await find_served(request)
-
-    async def make() -> web.Response:
-        values = await _read_values(request, served)
-        caller = get_caller(request)
-        uid = served.deployed.uid
-        return render("fragments/named_memories.html", uid=uid, caller=caller, **values)
-
-    return await answer_refresh(request, served, make)
+    return await _list_memories(request, served)
 
 
-async def _read_values(request: web.Request, served: Served) -> dict[str, Any]:
+async def _list_memories(request: web.Request, served: Served) -> dict[str, Any]:
     """Return the template values of the list."""
     cursor, uid = request.query.get("cursor", ""), served.deployed.uid
     values: dict[str, Any] = {"rows": [], "total": 0, "next_url": "", "fault": "", "cursor": cursor}
-    wanted = Wanted("memories.list", {"limit": PAGE_SIZE, "cursor": cursor})
-    (listed,) = await ask(request, uid, wanted)
+    call = Call("memories.list", {"limit": PAGE_SIZE, "cursor": cursor})
+    (listed,) = await ask(request, uid, call)
     if listed.fault:
         return values | {"fault": listed.fault}
     memories, following = listed.output["items"], listed.output["next_cursor"]
@@ -88,12 +76,12 @@ async def _read_values(request: web.Request, served: Served) -> dict[str, Any]:
 async def _read_rows(
     request: web.Request, uid: str, memories: list[dict[str, Any]]
 ) -> list[MemoryRow]:
-    wanted = [
-        Wanted("entries.list", {"memory_id": one["id"], "order": "desc", "limit": 1})
+    calls = [
+        Call("entries.list", {"memory_id": one["id"], "order": "desc", "limit": 1})
         for one in memories
     ]
     rows = []
-    for memory, entries in zip(memories, await ask(request, uid, *wanted), strict=True):
+    for memory, entries in zip(memories, await ask(request, uid, *calls), strict=True):
         page = entries.output or {"items": [], "total": 0}
         newest = page["items"][0]["created_at"] if page["items"] else ""
         rows.append(MemoryRow(memory, page["total"], newest))
@@ -115,53 +103,44 @@ class EntryDetail(NamedTuple):
     earlier: list[dict[str, Any]]
 
 
-@memory_routes.page(ident="named_memory.named_memory")
-async def named_memory(request: web.Request) -> web.Response:
+@memory_routes.pipeline_page("named_memory.html", ident="named_memory.named_memory")
+async def named_memory(request: web.Request, served: Served) -> dict[str, Any]:
     """Show a named memory and its entries."""
-    served, memory_id = await find_served(request), request.match_info["memory_id"]
-    uid = served.deployed.uid
+    uid, memory_id = served.deployed.uid, request.match_info["memory_id"]
     memory, others = await ask(
         request,
         uid,
-        Wanted("memories.get", {"id": memory_id}),
-        Wanted("memories.list", {"limit": MAX_MEMORIES}),
+        Call("memories.get", {"id": memory_id}),
+        Call("memories.list", {"limit": MAX_MEMORIES}),
     )
-    return await render_page(
-        request,
-        MEMORY_PAGE,
-        "named_memory.html",
-        served,
-        memory=memory.output,
-        others=[one for one in (others.output or {"items": []})["items"] if one["id"] != memory_id],
-        detail=await _read_detail(request, uid, memory_id),
-        **await _list_values(request, served),
-    )
+    every = others.output["items"] if others.output else []
+    return {
+        "memory": memory.output,
+        "others": [one for one in every if one["id"] != memory_id],
+        "detail": await _read_detail(request, uid, memory_id),
+        **await _list_entries(request, served),
+    }
 
 
-@memory_routes.fragment(MEMORY_PAGE.path + "/rows", ident="named_memory.named_memory_rows")
-async def named_memory_rows(request: web.Request) -> web.Response:
+@memory_routes.part("/rows", "fragments/entries.html", ident="named_memory.named_memory_rows")
+async def named_memory_rows(request: web.Request, served: Served) -> dict[str, Any]:
     """Return the entries of the page."""
-    served = await find_served(request)
-
-    async def make() -> web.Response:
-        return render("fragments/entries.html", **await _list_values(request, served))
-
-    return await answer_refresh(request, served, make)
+    return await _list_entries(request, served)
 
 
-async def _list_values(request: web.Request, served: Served) -> dict[str, Any]:
+async def _list_entries(request: web.Request, served: Served) -> dict[str, Any]:
     """Return the template values of the list of entries."""
     memory_id, query = request.match_info["memory_id"], request.query
     tag, cursor = query.get("tag", ""), query.get("cursor", "")
-    given = {"memory_id": memory_id, "order": "desc", "limit": ENTRIES_PER_PAGE, "cursor": cursor}
-    given |= {"tags": [tag]} if tag else {}
-    (answer,) = await ask(request, served.deployed.uid, Wanted("entries.list", given))
+    input = {"memory_id": memory_id, "order": "desc", "limit": ENTRIES_PER_PAGE, "cursor": cursor}
+    input |= {"tags": [tag]} if tag else {}
+    (answer,) = await ask(request, served.deployed.uid, Call("entries.list", input))
     page = answer.output or {"items": [], "total": 0, "next_cursor": ""}
     path = f"/pipelines/{served.deployed.uid}/memories/{quote(memory_id, safe='')}"
 
     def url(**values: str) -> str:
-        kept = {name: value for name, value in values.items() if value}
-        return f"{path}?{urlencode(kept)}" if kept else path
+        query = urlencode({name: value for name, value in values.items() if value})
+        return f"{path}?{query}" if query else path
 
     return {
         "entries": page["items"],
@@ -181,21 +160,16 @@ async def _read_detail(request: web.Request, uid: str, memory_id: str) -> EntryD
     entry_id, store = request.query.get("entry", ""), built_in_store(uid, "memories")
     if not entry_id:
         return None
-    given = {"id": entry_id, "memory_id": memory_id}
-    (found,) = await ask(request, uid, Wanted("entries.get", given))
-    if found.fault:
+    selected = Call("entries.get", {"id": entry_id, "memory_id": memory_id})
+    (entry,) = await ask(request, uid, selected)
+    if entry.fault:
         return None
     guid = guid_of("me", store, entry_id)
-    wanted = Wanted("records.history", {"guid": guid, "limit": MAX_STATES}, store)
-    (history,) = await ask(request, uid, wanted)
-    return _make_detail(uid, found.output, history, guid)
-
-
-def _make_detail(uid: str, entry: dict[str, Any], history: Answer, guid: str) -> EntryDetail:
-    store = built_in_store(uid, "memories")
-    states = (history.output or {"items": []})["items"]
+    states_call = Call("records.history", {"guid": guid, "limit": MAX_STATES}, store)
+    (history,) = await ask(request, uid, states_call)
+    states = history.output["items"] if history.output else []
     return EntryDetail(
-        entry,
+        entry.output,
         f"/v1/pipelines/{uid}/records/{quote(guid, safe='')}",
         quote(store, safe=""),
         record_url(uid, store, guid),

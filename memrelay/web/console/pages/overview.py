@@ -4,10 +4,11 @@ from typing import Any
 
 from aiohttp import web
 
+from memrelay.web.api.answers import parse_number
 from memrelay.web.api.status import filter_status
 from memrelay.web.auth.access import get_caller
 from memrelay.web.console.activity import read_live
-from memrelay.web.console.frame import Page, PageRoutes, answer_tagged, render, render_page
+from memrelay.web.console.frame import Page, PageRoutes, answer_tagged, render_page
 from memrelay.web.console.pipeline_values import digest_values, pipeline_values
 from memrelay.web.console.shared_reads import STATUS
 from memrelay.web.services import get_services
@@ -39,9 +40,7 @@ async def overview_fragment(request: web.Request) -> web.Response:
     """Return the table of the overview."""
     values = await _overview_values(request)
     state = values["rows"], values["live"], values["is_old"], values["workers"]
-    return answer_tagged(
-        request, state, lambda: render("fragments/overview.html", **values, is_refresh=True)
-    )
+    return await answer_tagged(request, state, "fragments/overview.html", **values, is_refresh=True)
 
 
 async def _overview_values(request: web.Request) -> dict[str, Any]:
@@ -67,7 +66,6 @@ async def _overview_values(request: web.Request) -> dict[str, Any]:
 
 
 def _parse_page_number(request: web.Request, total: int) -> int:
-    """Return the number of the wanted page, or of the nearest existing one."""
-    given = request.query.get("page", "1")
-    wanted = int(given) if given.isascii() and given.isdecimal() and len(given) < 6 else 1
-    return max(1, min(wanted, -(-total // PIPELINES_PER_PAGE)))
+    """Return the number of the page in the address, or of the nearest existing one."""
+    number = parse_number(request.query.get("page", ""), 1)
+    return max(1, min(number, -(-total // PIPELINES_PER_PAGE)))

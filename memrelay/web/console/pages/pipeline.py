@@ -7,15 +7,8 @@ from aiohttp import web
 from memrelay.web.api.directory import Served
 from memrelay.web.console.activity import read_live
 from memrelay.web.console.agents import list_agents
-from memrelay.web.console.frame import (
-    Page,
-    PageRoutes,
-    answer_refresh,
-    answer_tagged,
-    render,
-    render_page,
-)
-from memrelay.web.console.pipeline_values import find_served, log_values, pipeline_values
+from memrelay.web.console.frame import Page, PageRoutes, answer_tagged, find_served
+from memrelay.web.console.pipeline_values import log_values, pipeline_values
 from memrelay.web.console.shared_reads import STATUS, find_row, list_notices
 from memrelay.web.server.errors import NotFound
 
@@ -23,18 +16,10 @@ PAGE = Page("Overview", "/pipelines/{uid}", menu="pipeline", parent="Pipelines")
 routes = PageRoutes(PAGE)
 
 
-@routes.page(query={"swarm": "The swarm to chat on."})
-async def pipeline(request: web.Request) -> web.Response:
+@routes.pipeline_page("pipeline.html", query={"swarm": "The swarm to chat on."})
+async def pipeline(request: web.Request, served: Served) -> dict[str, Any]:
     """Show a pipeline: statistics, chat, diagram, and examples."""
-    served = await find_served(request)
-    return await render_page(
-        request,
-        PAGE,
-        "pipeline.html",
-        served,
-        **await _stats_values(request, served),
-        **await pipeline_values(request, served),
-    )
+    return await _stats_values(request, served) | await pipeline_values(request, served)
 
 
 @routes.fragment(
@@ -46,10 +31,8 @@ async def notices_fragment(request: web.Request) -> web.Response:
     status = await request.config_dict[STATUS].get()
     notices = list_notices(status, served)
     is_old = request.query.get("seen", served.deployed.hash) != served.deployed.hash
-    return answer_tagged(
-        request,
-        (notices, is_old),
-        lambda: render("fragments/notices.html", notices=notices, is_old=is_old),
+    return await answer_tagged(
+        request, (notices, is_old), "fragments/notices.html", notices=notices, is_old=is_old
     )
 
 
@@ -58,28 +41,21 @@ async def stats_fragment(request: web.Request) -> web.Response:
     """Return the statistics of a pipeline."""
     served = await find_served(request)
     values = await _stats_values(request, served)
-    return answer_tagged(
+    return await answer_tagged(
         request,
         (values["stats"], values["live"]),
-        lambda: render(
-            "fragments/stats.html",
-            **values,
-            uid=served.deployed.uid,
-            agents=list_agents(served.bundle),
-            is_refresh=True,
-        ),
+        "fragments/stats.html",
+        **values,
+        uid=served.deployed.uid,
+        agents=list_agents(served.bundle),
+        is_refresh=True,
     )
 
 
-@routes.fragment(PAGE.path + "/log", query={"swarm": "The swarm to show."})
-async def log_fragment(request: web.Request) -> web.Response:
+@routes.part("/log", "fragments/log.html", query={"swarm": "The swarm to show."})
+async def log_fragment(request: web.Request, served: Served) -> dict[str, Any]:
     """Return the latest messages of a swarm."""
-    served = await find_served(request)
-
-    async def make() -> web.Response:
-        return render("fragments/log.html", **await log_values(request, served))
-
-    return await answer_refresh(request, served, make)
+    return await log_values(request, served)
 
 
 async def _stats_values(request: web.Request, served: Served) -> dict[str, Any]:

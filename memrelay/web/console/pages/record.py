@@ -9,22 +9,21 @@ from aiohttp import web
 
 from memrelay.memory.engine.timestamps import format_time, parse_ms
 from memrelay.memory.records.kinds import is_agent_memory, reserved_fault
-from memrelay.web.api.answers import is_unchanged
+from memrelay.web.api.answers import is_unchanged, parse_number
 from memrelay.web.api.directory import Served
 from memrelay.web.auth.access import get_caller, requires
 from memrelay.web.console.agents import list_record_stores
-from memrelay.web.console.calls import Wanted, ask
+from memrelay.web.console.calls import Call, ask
 from memrelay.web.console.format import Clipped, clip_bytes
 from memrelay.web.console.frame import (
     Page,
     PageRoutes,
-    answer_refresh,
     answer_tagged,
+    find_served,
     make_tag,
-    render,
+    not_modified,
     render_page,
 )
-from memrelay.web.console.pipeline_values import find_served
 from memrelay.web.console.record_reads import (
     PAGE_SIZE,
     Nearby,
@@ -60,8 +59,6 @@ FIELDS = (
     "in_context",
     "expires_at",
 )
-# Digits of a state's number in an address.
-MAX_DIGITS = 18
 PAGE = Page("Record", "/pipelines/{uid}/memory/{guid}", parent="Memory")
 QUERY = {
     "store": "The store, by default the first one that has the record.",
@@ -177,9 +174,7 @@ async def compare_states(
 
 def _parse_number(request: web.Request, name: str) -> int:
     """Return the number of a state in the address, 0 for none."""
-    given = request.query.get(name, "")
-    is_number = given.isascii() and given.isdecimal() and len(given) <= MAX_DIGITS
-    return int(given) if is_number else 0
+    return parse_number(request.query.get(name, ""), 0)
 
 
 async def _find_state(
@@ -225,32 +220,20 @@ async def record(request: web.Request) -> web.Response:
     )
 
 
-@routes.fragment(PAGE.path + "/text", query={"store": QUERY["store"]})
-async def text_fragment(request: web.Request) -> web.Response:
+@routes.part("/text", "fragments/record_text.html", query={"store": QUERY["store"]})
+async def text_fragment(request: web.Request, served: Served) -> dict[str, Any]:
     """Return the text and the fields of a record."""
-    served = await find_served(request)
-
-    async def make() -> web.Response:
-        ref = _ref(request, served)
-        values = _text_values(request, served, ref, await read_record(request, ref, limit=2))
-        return render("fragments/record_text.html", caller=get_caller(request), **values)
-
-    return await answer_refresh(request, served, make)
+    ref = _ref(request, served)
+    return _text_values(request, served, ref, await read_record(request, ref, limit=2))
 
 
-@routes.fragment(PAGE.path + "/history", query=QUERY)
-async def history_fragment(request: web.Request) -> web.Response:
+@routes.part("/history", "fragments/record_history.html", query=QUERY)
+async def history_fragment(request: web.Request, served: Served) -> dict[str, Any]:
     """Return the history of a record with the changes between two of its versions."""
-    served = await find_served(request)
-
-    async def make() -> web.Response:
-        ref = _ref(request, served)
-        reading = await read_record(request, ref, _before(request))
-        values = await _history_values(request, ref, reading)
-        values |= {"reading": reading, "ref": ref, "caller": get_caller(request)}
-        return render("fragments/record_history.html", **values)
-
-    return await answer_refresh(request, served, make)
+    ref = _ref(request, served)
+    reading = await read_record(request, ref, _before(request))
+    values = await _history_values(request, ref, reading)
+    return values | {"reading": reading, "ref": ref}
 
 
 @routes.fragment(
@@ -259,15 +242,14 @@ async def history_fragment(request: web.Request) -> web.Response:
 async def erasure_fragment(request: web.Request) -> web.Response:
     """Return the progress of an erasure."""
     served = await find_served(request)
-    if is_unchanged(request, make_tag(request, COMPLETE)):
-        return answer_tagged(request, COMPLETE, web.Response)
+    tag = make_tag(request, COMPLETE)
+    if is_unchanged(request, tag):
+        return not_modified(tag)
     erasure = await _read_erasure(request, _ref(request, served))
     if erasure is None:
         raise NotFound("There is no such erasure.")
     state = COMPLETE if erasure.get("ended_at") else erasure
-    return answer_tagged(
-        request, state, lambda: render("fragments/record_erasure.html", erasure=erasure)
-    )
+    return await answer_tagged(request, state, "fragments/record_erasure.html", erasure=erasure)
 
 
 def _ref(request: web.Request, served: Served) -> RecordRef:
@@ -276,8 +258,8 @@ def _ref(request: web.Request, served: Served) -> RecordRef:
 
 
 def _before(request: web.Request) -> str:
-    given = request.query.get("before", "")
-    return given if given.isascii() and given.isdecimal() else ""
+    before = request.query.get("before", "")
+    return before if before.isascii() and before.isdecimal() else ""
 
 
 async def _find(request: web.Request, served: Served) -> tuple[RecordRef, Reading]:
@@ -338,10 +320,10 @@ async def _show_erasure(request: web.Request, served: Served, ref: RecordRef) ->
 
 async def _read_erasure(request: web.Request, ref: RecordRef) -> dict[str, Any] | None:
     """Return the erasure in the address, or the `fault` why it cannot be read now."""
-    wanted = Wanted("records.erasures", {"limit": MAX_ERASURES}, ref.store)
-    (answer,) = await ask(request, ref.uid, wanted)
+    call = Call("records.erasures", {"limit": MAX_ERASURES}, ref.store)
+    (answer,) = await ask(request, ref.uid, call)
     if answer.fault:
         return {"fault": answer.fault}
-    given = request.query.get("erasure", "")
+    number = request.query.get("erasure", "")
     every = answer.output["items"]
-    return next((one | {"fault": ""} for one in every if str(one["number"]) == given), None)
+    return next((one | {"fault": ""} for one in every if str(one["number"]) == number), None)

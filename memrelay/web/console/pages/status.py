@@ -13,7 +13,7 @@ from memrelay.memory.engine.timestamps import format_time
 from memrelay.web.api import health
 from memrelay.web.api.status import filter_status
 from memrelay.web.auth.access import RouteHandler, get_caller, requires
-from memrelay.web.console.frame import Page, PageRoutes, answer_tagged, as_page, render, render_page
+from memrelay.web.console.frame import Page, PageRoutes, answer_tagged, as_page, render_page
 from memrelay.web.console.shared_reads import STATUS
 from memrelay.web.openapi.route_docs import HTML
 from memrelay.web.services import get_services
@@ -78,7 +78,7 @@ routes.get(PAGE.path)(_choose(health.status))
 async def status_parts(request: web.Request) -> web.Response:
     """Return the parts of the page that change."""
     values = await _status_values(request)
-    return answer_tagged(request, values, lambda: render("fragments/status.html", **values))
+    return await answer_tagged(request, values, "fragments/status.html", **values)
 
 
 async def _status_values(request: web.Request) -> dict[str, Any]:

@@ -8,16 +8,15 @@ import re
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import mcp_types as types
-import orjson
 from mcp.shared.exceptions import MCPError
 
 from memrelay.web.mcp.resources.uris import GRAPH_URI, ResourceKind, ResourceUri, name_of, parse_uri
 from memrelay.web.mcp.tool import JsonObject, Target, ToolError
 from memrelay.web.mcp.tools.answer_size import MAX_BYTES, cut_to_fit
-from memrelay.web.mcp.tools.graph import read_whole_graph
+from memrelay.web.mcp.tools.graph import format_json, read_whole_graph
 
 JSON = "application/json"
 # Resources on a page of the list.
@@ -217,7 +216,7 @@ async def read_resource(
     if parsed is None or target is None:
         raise unknown_resource(uri)
     value = await _READERS[parsed.kind](target, parsed.id)
-    contents = types.TextResourceContents(uri=uri, mime_type=JSON, text=to_json(value))
+    contents = types.TextResourceContents(uri=uri, mime_type=JSON, text=format_json(value))
     return types.ReadResourceResult(contents=[contents])
 
 
@@ -235,11 +234,6 @@ def find_target(targets: Sequence[Target], uri: ResourceUri, *, has_graph: bool)
 def unknown_resource(uri: str) -> MCPError:
     """Return the error for a resource that does not exist, or that the client may not read."""
     return MCPError(types.INVALID_PARAMS, "Resource not found", {"uri": uri})
-
-
-def to_json(value: Any) -> str:
-    """Return a value as indented JSON."""
-    return orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()
 
 
 async def _read_record(target: Target, guid: str) -> JsonObject:
@@ -317,4 +311,4 @@ def _refuse_long(value: JsonObject) -> JsonObject:
 
 
 def _size_of(value: JsonObject) -> int:
-    return len(to_json(value).encode())
+    return len(format_json(value).encode())

@@ -4,12 +4,13 @@ Names, titles, descriptions, schemas and results are those of the package
 @modelcontextprotocol/server-memory 2026.8.31. The data is the graph `mcp` of the pipeline.
 """
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import orjson
 
 from memrelay.web.mcp.tool import Hints, JsonObject, Target, Tool, ToolError
-from memrelay.web.mcp.tools import graph as schemas
 
 TEXT: JsonObject = {"type": "string"}
 # 25,000 tokens of 3 bytes.
@@ -42,108 +43,102 @@ def returned(**properties: JsonObject) -> JsonObject:
     return accepted(**properties) | {"additionalProperties": False}
 
 
-ENTITY: JsonObject = {
-    "name": described("The name of the entity"),
-    "entityType": described("The type of the entity"),
-    "observations": list_of(TEXT, "An array of observation contents associated with the entity"),
-}
-RELATION: JsonObject = {
-    "from": described("The name of the entity where the relation starts"),
-    "to": described("The name of the entity where the relation ends"),
-    "relationType": described("The type of the relation"),
-}
-ADDITION: JsonObject = {
-    "entityName": described("The name of the entity to add the observations to"),
-    "contents": list_of(TEXT, "An array of observation contents to add"),
-}
-DELETION: JsonObject = {
-    "entityName": described("The name of the entity containing the observations"),
-    "observations": list_of(TEXT, "An array of observations to delete"),
-}
-GRAPH = returned(entities=list_of(returned(**ENTITY)), relations=list_of(returned(**RELATION)))
-ADDED = returned(results=list_of(returned(entityName=TEXT, addedObservations=list_of(TEXT))))
-DONE = returned(success={"type": "boolean"}, message=TEXT)
+@dataclass(frozen=True, slots=True)
+class ItemList:
+    """A list in the input or output of a tool. Without fields, its items are texts.
 
+    `fields` are the schemas of an item's fields, and `names` their names in the operation if these
+    differ. `operation_name` is the name of the list in the input of the operation.
+    """
 
-async def create_entities(target: Target, given: JsonObject) -> JsonObject:
-    """Create the entities with new names and return them."""
-    entities = [
-        {
-            "name": one["name"],
-            "entity_type": one["entityType"],
-            "observations": one["observations"],
+    name: str
+    fields: Mapping[str, JsonObject] = field(default_factory=dict)
+    names: Mapping[str, str] = field(default_factory=dict)
+    operation_name: str = "items"
+    description: str = ""
+
+    def make_input_schema(self) -> JsonObject:
+        """Return the schema of an input with this list."""
+        item = accepted(**self.fields) if self.fields else TEXT
+        return accepted(**{self.name: list_of(item, self.description)})
+
+    def make_output_schema(self) -> JsonObject:
+        """Return the schema of an output with this list."""
+        return returned(**{self.name: list_of(returned(**self.fields))})
+
+    def to_input(self, arguments: JsonObject) -> JsonObject:
+        """Return the input of the operation. Unknown keys of an item are left out."""
+        items = arguments[self.name]
+        if self.fields:
+            items = [
+                {self.names.get(name, name): one[name] for name in self.fields} for one in items
+            ]
+        return {self.operation_name: items}
+
+    def to_output(self, items: list[JsonObject]) -> JsonObject:
+        """Return the value of the tool for items that the operation returned."""
+        return {
+            self.name: [
+                {name: one[self.names.get(name, name)] for name in self.fields} for one in items
+            ]
         }
-        for one in given["entities"]
-    ]
-    created = await target.call("knowledge_graph.create_entities", {"entities": entities})
-    return {"entities": [_entity(one) for one in created["items"]]}
 
 
-async def create_relations(target: Target, given: JsonObject) -> JsonObject:
-    """Create the new relations and return them."""
-    wanted = {"relations": _given_relations(given)}
-    created = await target.call("knowledge_graph.create_relations", wanted)
-    return {"relations": [_relation(one) for one in created["items"]]}
-
-
-async def add_observations(target: Target, given: JsonObject) -> JsonObject:
-    """Add observations and return the new ones."""
-    items = [
-        {"entity": one["entityName"], "observations": one["contents"]}
-        for one in given["observations"]
-    ]
-    added = await target.call("knowledge_graph.add_observations", {"items": items})
-    return {
-        "results": [
-            {"entityName": one["entity"], "addedObservations": [*one["observations"]]}
-            for one in added["items"]
-        ]
-    }
-
-
-async def delete_entities(target: Target, given: JsonObject) -> JsonObject:
-    """Delete entities with their relations."""
-    await target.call("knowledge_graph.delete_entities", {"names": given["entityNames"]})
-    return _deleted("Entities")
-
-
-async def delete_observations(target: Target, given: JsonObject) -> JsonObject:
-    """Delete observations of entities."""
-    items = [
-        {"entity": one["entityName"], "observations": one["observations"]}
-        for one in given["deletions"]
-    ]
-    await target.call("knowledge_graph.delete_observations", {"items": items})
-    return _deleted("Observations")
-
-
-async def delete_relations(target: Target, given: JsonObject) -> JsonObject:
-    """Delete relations."""
-    wanted = {"relations": _given_relations(given)}
-    await target.call("knowledge_graph.delete_relations", wanted)
-    return _deleted("Relations")
-
-
-async def read_graph(target: Target, given: JsonObject) -> JsonObject:
-    """Return all entities and relations."""
-    return _fitting(await read_whole_graph(target))
-
-
-async def search_nodes(target: Target, given: JsonObject) -> JsonObject:
-    """Return the entities with a text, and their relations."""
-    found = await target.call("knowledge_graph.search", {"query": given["query"]})
-    return _fitting(_graph(found))
-
-
-async def open_nodes(target: Target, given: JsonObject) -> JsonObject:
-    """Return the named entities, and their relations."""
-    found = await target.call("knowledge_graph.open", {"names": given["names"]})
-    return _fitting(_graph(found))
+ENTITIES = ItemList(
+    "entities",
+    {
+        "name": described("The name of the entity"),
+        "entityType": described("The type of the entity"),
+        "observations": list_of(
+            TEXT, "An array of observation contents associated with the entity"
+        ),
+    },
+    {"entityType": "entity_type"},
+    "entities",
+)
+RELATIONS = ItemList(
+    "relations",
+    {
+        "from": described("The name of the entity where the relation starts"),
+        "to": described("The name of the entity where the relation ends"),
+        "relationType": described("The type of the relation"),
+    },
+    {"from": "from_entity", "to": "to_entity", "relationType": "relation_type"},
+    "relations",
+)
+ADDITIONS = ItemList(
+    "observations",
+    {
+        "entityName": described("The name of the entity to add the observations to"),
+        "contents": list_of(TEXT, "An array of observation contents to add"),
+    },
+    {"entityName": "entity", "contents": "observations"},
+)
+ADDED = ItemList(
+    "results",
+    {"entityName": TEXT, "addedObservations": list_of(TEXT)},
+    {"entityName": "entity", "addedObservations": "observations"},
+)
+DELETIONS = ItemList(
+    "deletions",
+    {
+        "entityName": described("The name of the entity containing the observations"),
+        "observations": list_of(TEXT, "An array of observations to delete"),
+    },
+    {"entityName": "entity"},
+)
+ENTITY_NAMES = ItemList(
+    "entityNames", operation_name="names", description="An array of entity names to delete"
+)
+GRAPH = returned(
+    entities=list_of(returned(**ENTITIES.fields)), relations=list_of(returned(**RELATIONS.fields))
+)
+DONE = returned(success={"type": "boolean"}, message=TEXT)
 
 
 async def read_whole_graph(target: Target) -> JsonObject:
     """Return all entities and relations, also if they are too long for the answer of a tool."""
-    return _graph(await target.call("knowledge_graph.read", {}))
+    return _to_graph(await target.call("knowledge_graph.read", {}))
 
 
 def format_json(value: Any) -> str:
@@ -151,45 +146,11 @@ def format_json(value: Any) -> str:
     return orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()
 
 
-def _given_relations(given: JsonObject) -> list[JsonObject]:
-    return [
-        {
-            "from_entity": one["from"],
-            "to_entity": one["to"],
-            "relation_type": one["relationType"],
-        }
-        for one in given["relations"]
-    ]
+def _to_graph(output: JsonObject) -> JsonObject:
+    return ENTITIES.to_output(output["entities"]) | RELATIONS.to_output(output["relations"])
 
 
-def _entity(entity: JsonObject) -> JsonObject:
-    return {
-        "name": entity["name"],
-        "entityType": entity["entity_type"],
-        "observations": [*entity["observations"]],
-    }
-
-
-def _relation(relation: JsonObject) -> JsonObject:
-    return {
-        "from": relation["from_entity"],
-        "to": relation["to_entity"],
-        "relationType": relation["relation_type"],
-    }
-
-
-def _graph(found: JsonObject) -> JsonObject:
-    return {
-        "entities": [*map(_entity, found["entities"])],
-        "relations": [*map(_relation, found["relations"])],
-    }
-
-
-def _deleted(things: str) -> JsonObject:
-    return {"success": True, "message": f"{things} deleted successfully"}
-
-
-def _fitting(graph: JsonObject) -> JsonObject:
+def _refuse_long(graph: JsonObject) -> JsonObject:
     """Return a graph that is short enough for a model. Raises ToolError."""
     size = len(orjson.dumps(graph))
     if size > MAX_ANSWER_BYTES:
@@ -201,125 +162,121 @@ def _fitting(graph: JsonObject) -> JsonObject:
     return graph
 
 
-def _list_text(name: str) -> Any:
-    return lambda value: format_json(value[name])
+def _make_title(name: str) -> str:
+    return name.replace("_", " ").title()
 
 
-def _message(value: JsonObject) -> str:
-    return str(value["message"])
+def _create(name: str, description: str, new: ItemList, created: ItemList) -> Tool:
+    """Return a tool that creates things and returns the created ones."""
+    operation = f"knowledge_graph.{name}"
+
+    async def run(target: Target, arguments: JsonObject) -> JsonObject:
+        output = await target.call(operation, new.to_input(arguments))
+        return created.to_output(output["items"])
+
+    return Tool(
+        name,
+        _make_title(name),
+        description,
+        new.make_input_schema(),
+        created.make_output_schema(),
+        (operation,),
+        CREATES,
+        run,
+        lambda value: format_json(value[created.name]),
+    )
+
+
+def _delete(name: str, description: str, deleted: ItemList) -> Tool:
+    """Return a tool that deletes things."""
+    operation = f"knowledge_graph.{name}"
+    message = f"{name.removeprefix('delete_').title()} deleted successfully"
+
+    async def run(target: Target, arguments: JsonObject) -> JsonObject:
+        await target.call(operation, deleted.to_input(arguments))
+        return {"success": True, "message": message}
+
+    return Tool(
+        name,
+        _make_title(name),
+        description,
+        deleted.make_input_schema(),
+        DONE,
+        (operation,),
+        DELETES,
+        run,
+        lambda value: str(value["message"]),
+    )
+
+
+def _read(name: str, description: str, operation: str, **arguments: JsonObject) -> Tool:
+    """Return a tool that returns a part of the graph. `arguments` are those of the operation."""
+
+    async def run(target: Target, given: JsonObject) -> JsonObject:
+        output = await target.call(operation, {one: given[one] for one in arguments})
+        return _refuse_long(_to_graph(output))
+
+    return Tool(
+        name,
+        _make_title(name),
+        description,
+        accepted(**arguments),
+        GRAPH,
+        (operation,),
+        READS,
+        run,
+        format_json,
+    )
 
 
 GRAPH_TOOLS: tuple[Tool, ...] = (
-    Tool(
+    _create(
         "create_entities",
-        "Create Entities",
         "Create multiple new entities in the knowledge graph",
-        schemas.accepted(entities=schemas.list_of(schemas.accepted(**schemas.ENTITY))),
-        schemas.returned(entities=schemas.list_of(schemas.returned(**schemas.ENTITY))),
-        ("knowledge_graph.create_entities",),
-        CREATES,
-        create_entities,
-        _list_text("entities"),
+        ENTITIES,
+        ENTITIES,
     ),
-    Tool(
+    _create(
         "create_relations",
-        "Create Relations",
         "Create multiple new relations between entities in the knowledge graph. "
         "Relations should be in active voice",
-        schemas.accepted(relations=schemas.list_of(schemas.accepted(**schemas.RELATION))),
-        schemas.returned(relations=schemas.list_of(schemas.returned(**schemas.RELATION))),
-        ("knowledge_graph.create_relations",),
-        CREATES,
-        create_relations,
-        _list_text("relations"),
+        RELATIONS,
+        RELATIONS,
     ),
-    Tool(
+    _create(
         "add_observations",
-        "Add Observations",
         "Add new observations to existing entities in the knowledge graph",
-        schemas.accepted(observations=schemas.list_of(schemas.accepted(**schemas.ADDITION))),
-        schemas.ADDED,
-        ("knowledge_graph.add_observations",),
-        CREATES,
-        add_observations,
-        _list_text("results"),
+        ADDITIONS,
+        ADDED,
     ),
-    Tool(
+    _delete(
         "delete_entities",
-        "Delete Entities",
         "Delete multiple entities and their associated relations from the knowledge graph",
-        schemas.accepted(
-            entityNames=schemas.list_of(schemas.TEXT, "An array of entity names to delete")
-        ),
-        schemas.DONE,
-        ("knowledge_graph.delete_entities",),
-        DELETES,
-        delete_entities,
-        _message,
+        ENTITY_NAMES,
     ),
-    Tool(
+    _delete(
         "delete_observations",
-        "Delete Observations",
         "Delete specific observations from entities in the knowledge graph",
-        schemas.accepted(deletions=schemas.list_of(schemas.accepted(**schemas.DELETION))),
-        schemas.DONE,
-        ("knowledge_graph.delete_observations",),
-        DELETES,
-        delete_observations,
-        _message,
+        DELETIONS,
     ),
-    Tool(
+    _delete(
         "delete_relations",
-        "Delete Relations",
         "Delete multiple relations from the knowledge graph",
-        schemas.accepted(
-            relations=schemas.list_of(
-                schemas.accepted(**schemas.RELATION), "An array of relations to delete"
-            )
-        ),
-        schemas.DONE,
-        ("knowledge_graph.delete_relations",),
-        DELETES,
-        delete_relations,
-        _message,
+        replace(RELATIONS, description="An array of relations to delete"),
     ),
-    Tool(
-        "read_graph",
-        "Read Graph",
-        "Read the entire knowledge graph",
-        schemas.accepted(),
-        schemas.GRAPH,
-        ("knowledge_graph.read",),
-        READS,
-        read_graph,
-        format_json,
-    ),
-    Tool(
+    _read("read_graph", "Read the entire knowledge graph", "knowledge_graph.read"),
+    _read(
         "search_nodes",
-        "Search Nodes",
         "Search for nodes in the knowledge graph based on a query",
-        schemas.accepted(
-            query=schemas.described(
-                "The search query to match against entity names, types, and observation content"
-            )
+        "knowledge_graph.search",
+        query=described(
+            "The search query to match against entity names, types, and observation content"
         ),
-        schemas.GRAPH,
-        ("knowledge_graph.search",),
-        READS,
-        search_nodes,
-        format_json,
     ),
-    Tool(
+    _read(
         "open_nodes",
-        "Open Nodes",
         "Open specific nodes in the knowledge graph by their names",
-        schemas.accepted(
-            names=schemas.list_of(schemas.TEXT, "An array of entity names to retrieve")
-        ),
-        schemas.GRAPH,
-        ("knowledge_graph.open",),
-        READS,
-        open_nodes,
-        format_json,
+        "knowledge_graph.open",
+        names=list_of(TEXT, "An array of entity names to retrieve"),
     ),
 )

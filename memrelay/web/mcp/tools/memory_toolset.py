@@ -11,14 +11,7 @@ from memrelay.web.mcp.tools.answer_size import (
     size_of,
     without_empty,
 )
-from memrelay.web.mcp.tools.declaration import (
-    READS,
-    Field,
-    object_of,
-    pick,
-    refuse_extra,
-    tool,
-)
+from memrelay.web.mcp.tools.declaration import READS, Field, object_of, pick, refuse_extra, tool
 
 REMEMBER = "entries.create"
 DEFAULT_MEMORY = "notes"

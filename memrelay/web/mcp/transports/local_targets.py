@@ -18,7 +18,7 @@ from memrelay.memory.operations import Operation, known_operation
 from memrelay.memory.seal_keys import SealKeys
 from memrelay.pipelines.report import Report
 from memrelay.pipelines.rules import report_validation_error
-from memrelay.web.api.operation_scopes import hide_output, scope_of_command, scopes_of
+from memrelay.web.api.operation_routes import hide_output, scope_of_command, scopes_of
 from memrelay.web.mcp.session import ACTOR
 from memrelay.web.mcp.tool import (
     JsonObject,
@@ -54,21 +54,21 @@ class BusTarget:
         return any(scope in self.connection.get_scopes() for scope in scopes)
 
     async def call(
-        self, operation: str, given: JsonObject, *, store: str = "", idempotency_key: str = ""
+        self, operation: str, input: JsonObject, *, store: str = "", idempotency_key: str = ""
     ) -> Any:
         """Call an operation in the pipeline. Raises ToolError."""
-        found = known_operation(operation)
-        self._check_scope(found, given)
+        called = known_operation(operation)
+        self._check_scope(called, input)
         if not is_valid_id(idempotency_key):
             raise refuse(f"`idempotency_key` must have at most {LONGEST_ID} printable characters")
         call = NewCall(
             self.uid,
-            found.name,
-            _encode_input(found, given),
-            found.mutates,
+            called.name,
+            _encode_input(called, input),
+            called.mutates,
             store,
             self.connection.actor,
-            idempotency_key if found.mutates else "",
+            idempotency_key if called.mutates else "",
         )
         try:
             output = await self._send(call)
@@ -76,11 +76,11 @@ class BusTarget:
             raise bus_failure(error) from error
         except MemoryFault as error:
             raise refuse(str(error)) from error
-        return hide_output(self.connection.get_scopes(), found, output)
+        return hide_output(self.connection.get_scopes(), called, output)
 
-    def _check_scope(self, operation: Operation, given: JsonObject) -> None:
+    def _check_scope(self, operation: Operation, input: JsonObject) -> None:
         scopes = self.connection.get_scopes()
-        needed = scope_of_command(operation, given)
+        needed = scope_of_command(operation, input)
         accepted = (needed,) if needed else scopes_of(operation)
         if not any(scope in scopes for scope in accepted):
             owned = ", ".join(sorted(scopes)) or "none"
@@ -114,7 +114,7 @@ class FileTarget:
         return True
 
     async def call(
-        self, operation: str, given: JsonObject, *, store: str = "", idempotency_key: str = ""
+        self, operation: str, input: JsonObject, *, store: str = "", idempotency_key: str = ""
     ) -> Any:
         """Call an operation on the file. Raises ToolError."""
         if store:
@@ -122,22 +122,22 @@ class FileTarget:
         if idempotency_key:
             raise refuse("a file keeps no idempotency keys; omit `idempotency_key`")
         try:
-            return await asyncio.to_thread(self.operate, operation, given)
+            return await asyncio.to_thread(self.operate, operation, input)
         except StoreBusy as error:
             raise retry_later(str(error)) from error
         except MemoryFault as error:
             raise refuse(str(error)) from error
 
 
-def _encode_input(operation: Operation, given: JsonObject) -> bytes:
+def _encode_input(operation: Operation, input: JsonObject) -> bytes:
     """Return the validated input as JSON. Raises ToolError."""
     if operation.has_caller:
-        given = given | {VOUCHED: CONTEXTS}
+        input = input | {VOUCHED: CONTEXTS}
     report = Report()
     try:
-        return orjson.dumps(operation.adapter.validate_json(orjson.dumps(given), strict=True))
+        return orjson.dumps(operation.adapter.validate_json(orjson.dumps(input), strict=True))
     except ValidationError as error:
-        report_validation_error(error, given, (), report)
+        report_validation_error(error, input, (), report)
     except orjson.JSONEncodeError as error:
         raise refuse(f"the input cannot be encoded as JSON: {error}") from error
     count = len(report.errors)

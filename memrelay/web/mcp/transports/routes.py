@@ -3,8 +3,9 @@
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
 
@@ -15,14 +16,9 @@ from memrelay.memory.control.keys import SCOPES
 from memrelay.memory.errors import StoreBroken, StoreBusy
 from memrelay.memory.operations import all_operations
 from memrelay.pipelines.json_text import too_many_keys
-from memrelay.web.api.operation_scopes import scopes_of
-from memrelay.web.api.operations import (
-    check_command,
-    hide_stored_text,
-    send_call,
-    validate_input,
-)
-from memrelay.web.auth.access import get_caller, requires
+from memrelay.web.api.operation_routes import scopes_of
+from memrelay.web.api.operations import check_command, hide_stored_text, send_call, validate_input
+from memrelay.web.auth.access import get_caller, list_visible, requires
 from memrelay.web.mcp.change_reader import ChangeReaders
 from memrelay.web.mcp.lazy import Lazy
 from memrelay.web.mcp.session import ACTOR, SESSION, Session
@@ -42,6 +38,9 @@ from memrelay.web.openapi.route_docs import ANY, documented
 from memrelay.web.server.errors import NotInstalled, Problem, RetryLater, Unprocessable
 from memrelay.web.server.request_body import read_json_body
 from memrelay.web.services import get_services
+
+if TYPE_CHECKING:  # it loads the SDK
+    from memrelay.web.mcp.transports.applications import RunningApplications
 
 MODULE = "memrelay.web.mcp.transports.applications"
 routes = web.RouteTableDef()
@@ -68,21 +67,11 @@ DOCUMENTATION = documented(
 IDEMPOTENCY_HEADER = "Idempotency-Key"
 
 
-class Applications(Protocol):
-    """The ASGI applications of the toolsets."""
-
-    async def get(self, toolset: str) -> AsgiApplication:
-        """Return the running application of a toolset."""
-
-    async def close(self) -> None:
-        """End all applications."""
-
-
 class LazyApplications:
     """The applications of the toolsets, loaded at their first use."""
 
     def __init__(self) -> None:
-        self._applications: Lazy[Applications] = Lazy(MODULE, "RunningApplications")
+        self._applications: Lazy[RunningApplications] = Lazy(MODULE, "RunningApplications")
 
     async def get(self, toolset: str) -> AsgiApplication:
         """Return the application of a toolset. Raises NotInstalled."""
@@ -109,20 +98,7 @@ async def close_applications(app: web.Application) -> None:
 @requires(*SCOPES)
 async def serve_all(request: web.Request) -> web.StreamResponse:
     """Serve MCP with the tools of every pipeline that the key may access."""
-
-    async def list_uids() -> Sequence[str]:
-        caller = get_caller(request)
-        pipelines = await get_services(request).directory.list_pipelines()
-        return [one.deployed.uid for one in pipelines if caller.sees(one.deployed.uid)]
-
-    session = Session(
-        MEMORY,
-        lambda uid: HttpTarget(request, uid),
-        list_uids=list_uids,
-        readers=request.config_dict[READERS],
-        transport=request.transport,
-    )
-    return await serve_session(request, session)
+    return await _serve_toolset(request, MEMORY)
 
 
 @routes.post(f"{PATH}/{{uid}}")
@@ -150,26 +126,28 @@ async def serve_files(request: web.Request) -> web.StreamResponse:
 
 
 async def _serve_toolset(request: web.Request, toolset: str) -> web.StreamResponse:
-    uid = request.match_info["uid"]
-    await get_services(request).directory.find(uid)
+    """Serve a request whose caller is authenticated. Raises Problem."""
+    uid = request.match_info.get("uid")
+    if uid is not None:
+        await get_services(request).directory.find(uid)
     session = Session(
         toolset,
-        lambda uid: HttpTarget(request, uid),
+        partial(HttpTarget, request),
         uid=uid,
+        list_uids=partial(_list_uids, request),
         readers=request.config_dict[READERS],
         transport=request.transport,
     )
-    return await serve_session(request, session)
-
-
-async def serve_session(request: web.Request, session: Session) -> web.StreamResponse:
-    """Serve a request whose caller is authenticated. Raises Problem."""
     body = await read_json_body(request)
     max_keys = get_services(request).options.json_keys
     if too_many_keys(body, max_keys):
         raise Unprocessable(f"the JSON has more than {max_keys} keys (web.max_json_keys)")
-    application = await request.config_dict[APPLICATIONS].get(session.toolset)
+    application = await request.config_dict[APPLICATIONS].get(toolset)
     return await serve_asgi(request, application, body, {SESSION: session})
+
+
+async def _list_uids(request: web.Request) -> Sequence[str]:
+    return [one.deployed.uid for one in await list_visible(request)]
 
 
 async def end_streams(app: web.Application) -> None:
@@ -191,13 +169,13 @@ class HttpTarget:
         return not get_caller(self.request).scopes.isdisjoint(scopes)
 
     async def call(
-        self, operation: str, given: JsonObject, *, store: str = "", idempotency_key: str = ""
+        self, operation: str, input: JsonObject, *, store: str = "", idempotency_key: str = ""
     ) -> Any:
         """Call an operation in the pipeline. Raises ToolError."""
         if not is_valid_id(idempotency_key):
             raise refuse(f"`idempotency_key` must have at most {LONGEST_ID} printable characters")
         try:
-            return await self._call(operation, given, store, idempotency_key)
+            return await self._call(operation, input, store, idempotency_key)
         except Problem as problem:
             raise _as_tool_error(problem) from problem
         except BusError as error:
@@ -205,16 +183,16 @@ class HttpTarget:
         except (StoreBusy, StoreBroken) as error:
             raise retry_later(str(error)) from error
 
-    async def _call(self, name: str, given: JsonObject, store: str, call_id: str) -> Any:
+    async def _call(self, name: str, input: JsonObject, store: str, call_id: str) -> Any:
         operation, request = all_operations()[name], self.request
         caller = get_caller(request)
         caller.check_any(scopes_of(operation), self.uid)
-        check_command(caller, operation, given)
+        check_command(caller, operation, input)
         await get_services(request).directory.find(self.uid)
         call = NewCall(
             self.uid,
             name,
-            validate_input(operation, given),
+            validate_input(operation, input),
             operation.mutates,
             store,
             caller.name or ACTOR,

@@ -1,14 +1,14 @@
 """Routes that create, list, read, change and delete the objects of one kind."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from aiohttp import web
 
 from memrelay.web.models.request_fields import Body, Json
 from memrelay.web.models.routes import TIMES, Route
-from memrelay.web.models.shapes import to_shape
+from memrelay.web.models.shapes import array_of, to_shape
 from memrelay.web.server.errors import BadRequest
 
 Query = Mapping[str, tuple[str, str]]
@@ -48,68 +48,43 @@ class Crud:
 
     def create(self, path: str, body: Body) -> Route:
         """Return the route that creates an object."""
-        return Route(
-            "POST",
-            path,
-            f"{self.noun}.create",
-            f"Create {self._a_name}.",
-            convert=lambda call: self._convert(call.output),
-            shape=self.shape,
-            status=201,
-            fixed=self.fixed,
-            body=body.accept(self.shape, *TIMES),
-        )
+        body = body.accept(self.shape, *TIMES)
+        return self._route("POST", path, "create", f"Create {self._a_name}.", status=201, body=body)
 
     def list_all(self, path: str, query: Query = NO_QUERY) -> Route:
         """Return the route that lists all objects."""
-        return Route(
-            "GET",
-            path,
-            f"{self.noun}.list",
-            f"List all {self.name}s.",
+        return replace(
+            self._route("GET", path, "list", f"List all {self.name}s.", query=query),
             convert=lambda call: [self._convert(one) for one in call.output["items"]],
-            shape=list[self.shape],  # type: ignore[name-defined]
-            fixed=self.fixed,
-            query=query,
+            shape=array_of(self.shape),
         )
 
     def read(self, path: str) -> Route:
         """Return the route that reads an object."""
-        return Route(
-            "GET",
-            path,
-            f"{self.noun}.get",
-            f"Return {self._a_name}.",
-            convert=lambda call: self._convert(call.output),
-            shape=self.shape,
-            fixed=self.fixed,
-        )
+        return self._route("GET", path, "get", f"Return {self._a_name}.")
 
     def update(self, path: str, body: Body, query: Query = NO_QUERY) -> Route:
         """Return the route that changes the given fields of an object."""
-        return Route(
-            "PUT",
-            path,
-            f"{self.noun}.update",
-            f"Change the given fields of {self._a_name}.",
-            convert=lambda call: self._convert(call.output),
-            shape=self.shape,
-            fixed=self.fixed,
-            query=query,
-            body=body.accept(self.shape),
-            check=check_id,
-        )
+        summary = f"Change the given fields of {self._a_name}."
+        body = body.accept(self.shape)
+        return self._route("PUT", path, "update", summary, query=query, body=body, check=check_id)
 
     def delete(self, path: str, query: Query = NO_QUERY) -> Route:
         """Return the route that deletes an object with all that belongs to it."""
+        route = self._route("DELETE", path, "delete", f"Delete {self._a_name}.", query=query)
+        return replace(route, status=204, convert=None, shape=None)
+
+    def _route(self, method: str, path: str, verb: str, summary: str, **options: Any) -> Route:
+        """Return a route that answers with an object."""
         return Route(
-            "DELETE",
+            method,
             path,
-            f"{self.noun}.delete",
-            f"Delete {self._a_name}.",
-            status=204,
+            f"{self.noun}.{verb}",
+            summary,
+            self.shape,
+            convert=lambda call: self._convert(call.output),
             fixed=self.fixed,
-            query=query,
+            **options,
         )
 
     @property

@@ -23,7 +23,7 @@ from memrelay.bus.request import NewCall
 from memrelay.memory.engine.memory_id import built_in_store
 from memrelay.memory.engine.timestamps import format_time
 from memrelay.memory.records.data import LARGEST
-from memrelay.web.api.answers import refuse_unknown
+from memrelay.web.api.answers import parse_number, refuse_unknown
 from memrelay.web.api.listener import Deliver, Stream, StreamPosition, Unfollow, serve_stream
 from memrelay.web.api.operations import call_operation
 from memrelay.web.auth.access import get_caller
@@ -151,9 +151,10 @@ async def follow_events(request: web.Request) -> web.StreamResponse:
 def _parse_after(text: str) -> int | None:
     if not text:
         return None
-    if not (text.isascii() and text.isdigit() and int(text) <= LARGEST):
+    after = parse_number(text, LARGEST + 1, len(str(LARGEST)))
+    if after > LARGEST:
         raise BadRequest("`after` is the `cursor` of an event, a number such as 42")
-    return int(text)
+    return after
 
 
 class _Events(Stream[Event]):

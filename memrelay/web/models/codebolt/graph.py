@@ -10,12 +10,7 @@ from memrelay.web.models.codebolt import shapes
 from memrelay.web.models.codebolt.crud import Crud, check_id
 from memrelay.web.models.codebolt.errors import CODEBOLT_API
 from memrelay.web.models.request_fields import Body, Json, same, spell, within
-from memrelay.web.models.routes import (
-    TIMES,
-    Call,
-    Route,
-    serve_all,
-)
+from memrelay.web.models.routes import TIMES, Call, Route, serve_all
 from memrelay.web.models.shapes import array_of, to_shape
 
 routes = web.RouteTableDef()
@@ -120,12 +115,6 @@ serve_all(
             "Run a view.",
             shape=shapes.Rows,
         ),
-    ),
-)
-serve_all(
-    CODEBOLT_API,
-    routes,
-    (
         GRAPHS.create(
             INSTANCES,
             Body(
@@ -158,12 +147,6 @@ serve_all(
                 example="{nodeId, direction?, limit?, excludeNodeIds?}",
             ),
         ),
-    ),
-)
-serve_all(
-    CODEBOLT_API,
-    routes,
-    (
         Route(
             "POST",
             f"{GRAPH}/records",

@@ -6,12 +6,7 @@ from memrelay.web.models.codebolt import shapes
 from memrelay.web.models.codebolt.crud import Crud
 from memrelay.web.models.codebolt.errors import CODEBOLT_API
 from memrelay.web.models.request_fields import Body, Json, same, spell, within
-from memrelay.web.models.routes import (
-    Call,
-    Route,
-    first_of,
-    serve_all,
-)
+from memrelay.web.models.routes import Call, Route, first_of, serve_all
 from memrelay.web.models.shapes import to_shape
 
 routes = web.RouteTableDef()
@@ -39,7 +34,7 @@ def _event_result(call: Call) -> Json:
 
 
 def _instance_routes(root: str, instances: Crud) -> tuple[Route, ...]:
-    """Return the routes of the instances of one sort."""
+    """Return the routes of the instances of one kind."""
     path, one = f"{root}/instances", root + "/instances/{id}"
     return (
         instances.create(path, NEW_INSTANCE),
@@ -52,11 +47,12 @@ def _instance_routes(root: str, instances: Crud) -> tuple[Route, ...]:
 
 STORES = Crud("instances", "key-value store", shapes.KvInstance, fixed={"sort": "kv"})
 LOGS = Crud("instances", "event log", shapes.LogInstance, fixed={"sort": "events"})
-serve_all(CODEBOLT_API, routes, _instance_routes(KV, STORES) + _instance_routes(LOG, LOGS))
 serve_all(
     CODEBOLT_API,
     routes,
     (
+        *_instance_routes(KV, STORES),
+        *_instance_routes(LOG, LOGS),
         Route(
             "POST",
             f"{KV}/kv",

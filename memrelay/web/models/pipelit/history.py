@@ -8,13 +8,12 @@ from memrelay.memory.engine.timestamps import parse_ms
 from memrelay.web.api.answers import json_response, refuse_unknown
 from memrelay.web.api.directory import Served
 from memrelay.web.api.operations import call_operation
-from memrelay.web.auth.access import get_caller
+from memrelay.web.auth.access import list_visible
 from memrelay.web.models.pipelit.errors import PIPELIT, PIPELIT_API
 from memrelay.web.models.pipelit.sections import HISTORY, LIMIT_SCHEMA, MAX_LIMIT, parse_integer
 from memrelay.web.models.pipelit.shapes import ChatHistory
 from memrelay.web.models.routes import find_pipeline
 from memrelay.web.server.errors import BadRequest, NotFound
-from memrelay.web.services import get_services
 
 routes = web.RouteTableDef()
 DEFAULT_LIMIT = 10
@@ -93,41 +92,38 @@ async def _find_workflow(request: web.Request) -> tuple[str, dict[str, Any]]:
     text is such a `workflow_id`, and covers only that workflow. Raises NotFound, and BadRequest if
     the path names several pipelines.
     """
-    wanted = request.match_info["workflow"]
+    name = request.match_info["workflow"]
     is_named = "uid" in request.match_info or request.query.get(PIPELIT.pipeline_parameter)
     within = await find_pipeline(request) if is_named else None
-    found = await _list_matches(request, wanted, within) or await _list_matches(
-        request, wanted, within, refresh=True
+    matches = await _list_matches(request, name, within) or await _list_matches(
+        request, name, within, refresh=True
     )
-    if not found:
+    if not matches:
         raise NotFound("Workflow not found.")
-    if len(found) > 1 and wanted not in found:
+    if len(matches) > 1 and name not in matches:
         raise BadRequest(
-            f"{len(found)} pipelines have the name {wanted[:100]!r}; use a uid instead: "
-            f"{', '.join(list(found)[:MAX_LISTED])}"
+            f"{len(matches)} pipelines have the name {name[:100]!r}; use a uid instead: "
+            f"{', '.join(list(matches)[:MAX_LISTED])}"
         )
-    served = found.get(wanted) or next(iter(found.values()))
+    served = matches.get(name) or next(iter(matches.values()))
     uid = served.deployed.uid
-    if wanted not in (uid, served.deployed.name):
-        return uid, {"workflow": wanted}
+    if name not in (uid, served.deployed.name):
+        return uid, {"workflow": name}
     return uid, {"workflow": uid, "more_workflows": sorted(_workflow_ids(served) - {uid})}
 
 
 async def _list_matches(
-    request: web.Request, wanted: str, within: str | None, *, refresh: bool = False
+    request: web.Request, name: str, within: str | None, *, refresh: bool = False
 ) -> dict[str, Served]:
     """Return the visible pipelines with this uid, name or `workflow_id`, by uid.
 
     `within` is the only choice.
     """
-    sees = get_caller(request).sees
-    every = await get_services(request).directory.list_pipelines(refresh=refresh)
     return {
         one.deployed.uid: one
-        for one in every
-        if wanted in {one.deployed.uid, one.deployed.name, *_workflow_ids(one)}
+        for one in await list_visible(request, refresh=refresh)
+        if name in {one.deployed.uid, one.deployed.name, *_workflow_ids(one)}
         and within in (None, one.deployed.uid)
-        and sees(one.deployed.uid)
     }
 
 

@@ -38,10 +38,10 @@ def _declare_list(section: Section, path: str) -> None:
     async def handle(request: web.Request) -> web.Response:
         refuse_unknown(request, (*section.filters, *PAGE_QUERY, PIPELIT.pipeline_parameter))
         uid, query = await find_pipeline(request), request.query
-        given: Json = {name: query[name] for name in section.filters if name in query}
-        given["limit"] = parse_integer(request, "limit", DEFAULT_LIMIT)
-        given["offset"] = parse_integer(request, "offset", 0)
-        return json_response(await list_page(request, section, uid, given))
+        input: Json = {name: query[name] for name in section.filters if name in query}
+        input["limit"] = parse_integer(request, "limit", DEFAULT_LIMIT)
+        input["offset"] = parse_integer(request, "offset", 0)
+        return json_response(await list_page(request, section, uid, input))
 
     handle.__name__, handle.__doc__ = f"list_{_name(path)}", f"List {section.noun} in pages."
     PIPELIT_API.serve(
@@ -68,8 +68,8 @@ def _declare_deletion(section: Section, path: str) -> None:
         for name in body.keys() - names.keys():
             raise Unprocessable(f"unknown field {name[:50]!r}; known are {', '.join(names)}")
         # Pipelit's clients send null for no checkpoints.
-        given = {names[name]: ids for name, ids in body.items() if ids is not None}
-        await call_operation(request, operation, uid, given)
+        input = {names[name]: ids for name, ids in body.items() if ids is not None}
+        await call_operation(request, operation, uid, input)
         return web.Response(status=204)
 
     handle.__name__, handle.__doc__ = f"delete_{_name(path)}", f"Delete {section.noun} by ids."

@@ -6,8 +6,8 @@ from urllib.parse import unquote
 
 from aiohttp import web
 
-from memrelay.memory.engine.identity import MAX_ID_CHARACTERS
-from memrelay.web.api.operations import call_operation
+from memrelay.memory.engine.identity import MAX_ID_CHARACTERS, VOUCHED
+from memrelay.web.api.operations import call_operation, read_object
 from memrelay.web.auth.access import get_caller
 from memrelay.web.auth.identity import AGENT, CHAT, USER, identity_of, refuse_vouched
 from memrelay.web.models.robutler.shapes import Entry
@@ -40,10 +40,10 @@ KV = "/api/kv"
 TOOL = "/api/tools/memory"
 
 
-async def call(request: web.Request, name: str, given: Mapping[str, Any]) -> Any:
+async def call(request: web.Request, name: str, input: Mapping[str, Any]) -> Any:
     """Call an operation in the request's pipeline. Omits fields that are null. Raises Problem."""
     uid = await find_pipeline(request)
-    fields = {field: value for field, value in given.items() if value is not None}
+    fields = {field: value for field, value in input.items() if value is not None}
     return await call_operation(request, name, uid, fields)
 
 
@@ -65,11 +65,15 @@ def read_identity(request: web.Request, given: Mapping[str, Any], *, agent: Any 
     return identity
 
 
-def merge_identity(request: web.Request, body: Json) -> Json:
-    """Return the fields of a body with the identity in the query.
+async def read_fields(request: web.Request, names: tuple[str, ...]) -> Json:
+    """Return the fields of the body, and the identity in query and body.
 
-    Raises BadRequest: query and body name different ids.
+    Raises BadRequest: a field is unknown, or query and body name different ids.
     """
+    body = await read_object(request, names)
+    known = (*IDENTITY, *names)
+    if unknown := [name for name in body if name not in (*known, VOUCHED)]:
+        raise BadRequest(f"unknown field {unknown[0][:50]!r}; known are {', '.join(known)}")
     merged = dict(body)
     for name in IDENTITY:
         in_query, in_body = request.query.get(name), body.get(name)
@@ -98,29 +102,24 @@ def make_put(identity: Json, key: str, body: Mapping[str, Any]) -> Json:
     return identity | fields | {"store": store_of(body, identity), "key": key}
 
 
-async def put_entry(request: web.Request, given: Json) -> Json:
+async def put_entry(request: web.Request, input: Json) -> Json:
     """Call items.put and return its output with the entry in Robutler's shape.
 
     A caller without the scope read gets only what it sent, and the version.
     """
     uid = await find_pipeline(request)
-    fields = {name: value for name, value in given.items() if name == "value" or value is not None}
+    fields = {name: value for name, value in input.items() if name == "value" or value is not None}
     output = await call_operation(request, "items.put", uid, fields)
     if "entry" in output:
-        entry = to_entry(output["entry"])
+        entry: Json = to_shape(Entry, output["entry"])
     else:
-        entry = {"key": given["key"], "storeId": given["store"], "version": output["version"]}
+        entry = {"key": input["key"], "storeId": input["store"], "version": output["version"]}
     return entry | {"success": True, "created": output["created"], "won": output["won"]}
 
 
-async def get_entry(request: web.Request, given: Json) -> Json:
+async def get_entry(request: web.Request, input: Json) -> Json:
     """Call items.get and return the entry in Robutler's shape. Raises NotFound."""
-    return to_entry(await call(request, "items.get", given))
-
-
-def to_entry(view: Json) -> Json:
-    """Return an entry in Robutler's shape."""
-    entry: Json = to_shape(Entry, view)
+    entry: Json = to_shape(Entry, await call(request, "items.get", input))
     return entry
 
 

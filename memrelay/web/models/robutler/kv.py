@@ -4,9 +4,7 @@ from typing import Any
 
 from aiohttp import web
 
-from memrelay.memory.engine.identity import VOUCHED
 from memrelay.web.api.answers import json_response, refuse_unknown
-from memrelay.web.api.operations import read_object
 from memrelay.web.auth.identity import AGENT
 from memrelay.web.models.robutler import shapes
 from memrelay.web.models.robutler.calls import (
@@ -15,8 +13,8 @@ from memrelay.web.models.robutler.calls import (
     Json,
     get_entry,
     make_put,
-    merge_identity,
     put_entry,
+    read_fields,
     read_identity,
 )
 from memrelay.web.models.robutler.errors import ROBUTLER_API
@@ -24,8 +22,8 @@ from memrelay.web.models.routes import find_pipeline
 from memrelay.web.server.errors import BadRequest, NotFound
 
 routes = web.RouteTableDef()
-NAMES = (*IDENTITY, "key", "subjectType", "subjectId", "namespace")
-FIELDS = (*NAMES, "value", "inContext")
+NAMES = ("key", "subjectType", "subjectId", "namespace")
+BODY_NAMES = (*NAMES, "value", "inContext")
 
 
 @ROBUTLER_API.serve(
@@ -45,17 +43,18 @@ FIELDS = (*NAMES, "value", "inContext")
 )
 async def get_value(request: web.Request) -> web.Response:
     """Return the value of a key, also of a hidden one."""
-    refuse_unknown(request, NAMES)
+    refuse_unknown(request, (*IDENTITY, *NAMES))
     await find_pipeline(request)
     query = request.query
     identity = _read_identity(request, query)
-    place = {
-        "store": _store_of(query, identity),
+    input = identity | {
+        "store": _select_store(query, identity),
         "namespace": query.get("namespace"),
         "key": _get_key(query),
+        "internal": True,
     }
     try:
-        entry = await get_entry(request, identity | place | {"internal": True})
+        entry = await get_entry(request, input)
     except NotFound:
         return json_response({"found": False, "value": None})
     return json_response({"found": True, "value": entry["value"]})
@@ -74,29 +73,26 @@ async def get_value(request: web.Request) -> web.Response:
 async def set_value(request: web.Request) -> web.Response:
     """Store a value, by default hidden from lists, searches and the memory tool."""
     refuse_unknown(request, tuple(IDENTITY))
-    body = await read_object(request, FIELDS)
-    for name in body.keys() - {*FIELDS, VOUCHED}:
-        raise BadRequest(f"unknown field {name[:50]!r}; known are {', '.join(FIELDS)}")
-    given = merge_identity(request, body)
-    identity = _read_identity(request, given)
-    fields: Json = {name: given[name] for name in ("value", "namespace") if name in given}
+    body = await read_fields(request, BODY_NAMES)
+    identity = _read_identity(request, body)
+    fields: Json = {name: body[name] for name in ("value", "namespace") if name in body}
     # A null counts as absent: integrations keep credentials here.
-    fields |= {"store": _store_of(given, identity), "inContext": given.get("inContext") or False}
-    await put_entry(request, make_put(identity, _get_key(given), fields))
+    fields |= {"store": _select_store(body, identity), "inContext": body.get("inContext") or False}
+    await put_entry(request, make_put(identity, _get_key(body), fields))
     return json_response({"success": True})
 
 
-def _read_identity(request: web.Request, given: Any) -> Json:
+def _read_identity(request: web.Request, fields: Any) -> Json:
     """Return the identity. By default the agent is the subject, if that is an agent."""
-    is_agent = given.get("subjectType") in (None, "", "agent")
-    return read_identity(request, given, agent=given.get("subjectId") if is_agent else None)
+    is_agent = fields.get("subjectType") in (None, "", "agent")
+    return read_identity(request, fields, agent=fields.get("subjectId") if is_agent else None)
 
 
-def _store_of(given: Any, identity: Json) -> Any:
-    return given.get("subjectId") or identity[AGENT]
+def _select_store(fields: Any, identity: Json) -> Any:
+    return fields.get("subjectId") or identity[AGENT]
 
 
-def _get_key(given: Any) -> Any:
-    if given.get("key") in (None, ""):
+def _get_key(fields: Any) -> Any:
+    if fields.get("key") in (None, ""):
         raise BadRequest("key is required")
-    return given["key"]
+    return fields["key"]

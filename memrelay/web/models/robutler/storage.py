@@ -4,7 +4,6 @@ from typing import Any
 
 from aiohttp import hdrs, web
 
-from memrelay.memory.engine.identity import VOUCHED
 from memrelay.memory.models.shared_stores.tool.arguments import is_read
 from memrelay.web.api.answers import (
     check_absence,
@@ -28,19 +27,16 @@ from memrelay.web.models.robutler.calls import (
     call,
     get_entry,
     make_put,
-    merge_identity,
     parse_flag,
     put_entry,
+    read_fields,
     read_identity,
     read_key,
     store_of,
 )
 from memrelay.web.models.robutler.errors import ROBUTLER_API
 from memrelay.web.models.shapes import to_shape
-from memrelay.web.openapi.route_docs import (
-    IF_ABSENT_HEADER,
-    IF_MATCH_HEADER,
-)
+from memrelay.web.openapi.route_docs import IF_ABSENT_HEADER, IF_MATCH_HEADER
 from memrelay.web.server.errors import BadRequest
 
 routes = web.RouteTableDef()
@@ -102,7 +98,7 @@ async def read_store(request: web.Request) -> web.Response:
 async def share(request: web.Request) -> web.Response:
     """Give another agent access to a store."""
     _require_share(request, ())
-    body = await _read_body(request, SHARE_FIELDS)
+    body = await read_fields(request, SHARE_FIELDS)
     identity = read_identity(request, body)
     given = {"grantee": _get_grantee(body), "level": body.get("level"), "ttl_s": body.get("ttl")}
     await call(request, "grants.set", identity | {"store": store_of(body, identity)} | given)
@@ -171,7 +167,7 @@ async def get(request: web.Request) -> web.Response:
 async def put(request: web.Request) -> web.Response:
     """Write an entry of the calling agent."""
     _read_query(request, ())
-    body = await _read_body(request, tuple(PUT_FIELDS))
+    body = await read_fields(request, tuple(PUT_FIELDS))
     given = make_put(read_identity(request, body), read_key(request), body)
     if versions := parse_if_match(request, hdrs.IF_MATCH):
         given["if_version"] = versions
@@ -201,7 +197,7 @@ async def delete(request: web.Request) -> web.Response:
     return json_response({"success": True, "deleted": output["deleted"]})
 
 
-async def _list_entries(request: web.Request) -> Json:
+async def _list_entries(request: web.Request) -> Any:
     query = _read_query(
         request, ("action", "store", "namespace", "inContext", "prefix", "limit", "cursor")
     )
@@ -220,26 +216,24 @@ async def _list_entries(request: web.Request) -> Json:
             "cursor": query.get("cursor", ""),
         },
     )
-    entries: Json = to_shape(shapes.EntryPage, page)
-    return entries
+    return to_shape(shapes.EntryPage, page)
 
 
-async def _search(request: web.Request) -> Json:
+async def _search(request: web.Request) -> Any:
     query = _read_query(request, ("action", "store", "q"))
     identity = read_identity(request, query)
     if not query.get("q", "").strip():
         raise BadRequest("q is required for search: send the text to search for")
     stores = [query["store"]] if query.get("store") else []
-    found = await call(request, "items.search", identity | {"query": query["q"], "stores": stores})
-    results: Json = to_shape(shapes.Results, found)
-    return results
+    input = identity | {"query": query["q"], "stores": stores}
+    return to_shape(shapes.Results, await call(request, "items.search", input))
 
 
 async def _list_stores(request: web.Request) -> Json:
     query = _read_query(request, ("action", "limit", "cursor"))
     page = {"limit": parse_limit(request, DEFAULT_LIMIT), "cursor": query.get("cursor", "")}
-    found = await call(request, "stores.list", read_identity(request, query) | page)
-    stores: Json = to_shape(shapes.Stores, found)
+    listed = await call(request, "stores.list", read_identity(request, query) | page)
+    stores = to_shape(shapes.Stores, listed)
     return {name: value for name, value in stores.items() if value is not None}
 
 
@@ -257,15 +251,6 @@ def _read_query(request: web.Request, names: tuple[str, ...]) -> Any:
     """Return the query after a check of its names. Raises BadRequest."""
     refuse_unknown(request, (*IDENTITY, *names))
     return request.query
-
-
-async def _read_body(request: web.Request, names: tuple[str, ...]) -> Json:
-    """Return the fields of the body, and the identity in query and body. Raises BadRequest."""
-    body = await read_object(request, names)
-    known = (*IDENTITY, *names)
-    if unknown := [name for name in body if name not in (*known, VOUCHED)]:
-        raise BadRequest(f"unknown field {unknown[0][:50]!r}; known are {', '.join(known)}")
-    return merge_identity(request, body)
 
 
 def _require_share(request: web.Request, names: tuple[str, ...]) -> None:

@@ -12,7 +12,7 @@ from memrelay.bus.errors import BusError
 from memrelay.memory.models.named_memories.memories import Source
 from memrelay.memory.records.ids import IdPrefix, uid_of
 from memrelay.web.api.operations import call_operation, read_object
-from memrelay.web.auth.access import get_caller
+from memrelay.web.auth.access import list_visible
 from memrelay.web.server.errors import BadRequest, NotAllowed, NotFound, Problem, problem_from
 from memrelay.web.services import get_services
 
@@ -30,7 +30,7 @@ Json = dict[str, Any]
 
 
 async def call_each(
-    request: web.Request, name: str, uids: Iterable[str], given: Json
+    request: web.Request, name: str, uids: Iterable[str], input: Json
 ) -> list[Any | Problem]:
     """Call an operation in several pipelines. A failed call yields its Problem."""
     semaphore = asyncio.Semaphore(MAX_CONCURRENT)
@@ -38,7 +38,7 @@ async def call_each(
     async def call_one(uid: str) -> Any:
         async with semaphore:
             try:
-                return await call_operation(request, name, uid, given)
+                return await call_operation(request, name, uid, input)
             except Problem as fault:
                 return fault
             except BusError as fault:
@@ -48,7 +48,7 @@ async def call_each(
 
 
 async def list_all_pages(
-    request: web.Request, name: str, uid: str, given: Json, first: Json | None = None
+    request: web.Request, name: str, uid: str, input: Json, first: Json | None = None
 ) -> list[Json]:
     """Return all items of a list, because SOAT's lists have no pages.
 
@@ -56,7 +56,7 @@ async def list_all_pages(
     list is too long.
     """
     max_bytes = MAX_LISTED_MESSAGES * get_services(request).options.message_bytes
-    page = first or await call_operation(request, name, uid, given | {"limit": PAGE_SIZE})
+    page = first or await call_operation(request, name, uid, input | {"limit": PAGE_SIZE})
     items: list[Json] = page["items"]
     size = len(orjson.dumps(items))
     while page["next_cursor"] is not None:
@@ -66,7 +66,7 @@ async def list_all_pages(
                 f"/v1/pipelines/{uid}/{name.partition('.')[0]}"
             )
         page = await call_operation(
-            request, name, uid, given | {"limit": PAGE_SIZE, "cursor": page["next_cursor"]}
+            request, name, uid, input | {"limit": PAGE_SIZE, "cursor": page["next_cursor"]}
         )
         items += page["items"]
         size += len(orjson.dumps(page["items"]))
@@ -74,29 +74,27 @@ async def list_all_pages(
 
 
 async def list_entries(
-    request: web.Request, given: Json, limit: int, offset: int
+    request: web.Request, input: Json, limit: int, offset: int
 ) -> tuple[list[Json], int]:
     """Return (up to `limit` entries of a memory after the first `offset`, the total number).
 
     Calls the operation again for entries that do not fit into one answer. Raises NotFound.
     """
-    name, memory_id = "entries.list", given["memory_id"]
+    name, memory_id = "entries.list", input["memory_id"]
     page = await call_by_id(
-        request, name, "mem", memory_id, given | {"limit": limit, "offset": offset}
+        request, name, "mem", memory_id, input | {"limit": limit, "offset": offset}
     )
     items: list[Json] = page["items"]
     while page["next_cursor"] is not None and len(items) < limit:
         rest = {"limit": limit - len(items), "cursor": page["next_cursor"]}
-        page = await call_by_id(request, name, "mem", memory_id, given | rest)
+        page = await call_by_id(request, name, "mem", memory_id, input | rest)
         items += page["items"]
     return items, page["total"]
 
 
-async def list_visible_pipelines(request: web.Request) -> list[str]:
+async def list_projects(request: web.Request) -> list[str]:
     """Return the uids of the pipelines that the caller may see. Raises BadRequest if too many."""
-    sees = get_caller(request).sees
-    pipelines = await get_services(request).directory.list_pipelines()
-    uids = [one.deployed.uid for one in pipelines if sees(one.deployed.uid)]
+    uids = [one.deployed.uid for one in await list_visible(request)]
     if len(uids) > MAX_PIPELINES:
         raise BadRequest(
             f"the request covers {len(uids)} projects; at most {MAX_PIPELINES} are allowed. "
@@ -105,21 +103,19 @@ async def list_visible_pipelines(request: web.Request) -> list[str]:
     return uids
 
 
-async def find_project(request: web.Request, given: Any) -> str:
+async def find_project(request: web.Request, project_id: Any) -> str:
     """Return the pipeline uid of a `project_id`.
 
     Raises BadRequest: it is not a string. NotAllowed: there is no such pipeline, or the caller may
     not see it.
     """
-    if not isinstance(given, str):
+    if not isinstance(project_id, str):
         raise BadRequest("Invalid project ID")
-    pipelines = await get_services(request).directory.list_pipelines()
-    is_active = given in [one.deployed.uid for one in pipelines]
-    if not is_active or not get_caller(request).sees(given):
+    if project_id not in [one.deployed.uid for one in await list_visible(request)]:
         raise NotAllowed(
-            f"the key has no project {given[:100]!r}; a project_id is the uid of a pipeline"
+            f"the key has no project {project_id[:100]!r}; a project_id is the uid of a pipeline"
         )
-    return given
+    return project_id
 
 
 def parse_owner(sort: IdPrefix, ident: str) -> str:
@@ -131,14 +127,14 @@ def parse_owner(sort: IdPrefix, ident: str) -> str:
 
 
 async def call_by_id(
-    request: web.Request, name: str, sort: IdPrefix, ident: str, given: Json
+    request: web.Request, name: str, sort: IdPrefix, ident: str, input: Json
 ) -> Any:
     """Call an operation in the pipeline that an id contains.
 
     Callers that may not see the pipeline get the same NotFound as for an unknown id.
     """
     try:
-        return await call_operation(request, name, parse_owner(sort, ident), given)
+        return await call_operation(request, name, parse_owner(sort, ident), input)
     except NotFound as error:
         raise error if str(error).startswith("Memory") else not_found(sort, ident) from error
 
@@ -154,35 +150,35 @@ async def read_fields(request: web.Request, names: tuple[str, ...]) -> Json:
 
     Raises BadRequest: a field is unknown, or given in both spellings with different values.
     """
-    given: Json = {}
+    fields: Json = {}
     for spelling, value in (await read_object(request)).items():
         name = CAMEL_CASE.sub(r"_\1", spelling).lower()
-        if given.setdefault(name, value) != value:
+        if fields.setdefault(name, value) != value:
             raise BadRequest(
                 f"{name[:50]} is given in two spellings with different values; omit one"
             )
-    for name in given.keys() - set(names):
+    for name in fields.keys() - set(names):
         raise BadRequest(f"unknown field {name[:50]!r}; known are {', '.join(names)}")
-    return given
+    return fields
 
 
-def require_field(given: Json, name: str) -> None:
+def require_field(fields: Json, name: str) -> None:
     """Raise BadRequest if a field is missing, null, or empty."""
-    value = given.get(name)
+    value = fields.get(name)
     if value is None or (isinstance(value, str) and not value.strip()):
         raise BadRequest(f"{name} is required")
 
 
-def rename_source_type(given: Json) -> Json:
+def rename_source_type(fields: Json) -> Json:
     """Rename `source_type` to the operation's `source`. Raises BadRequest if it is invalid."""
-    if "source_type" not in given:
-        return given
-    if given["source_type"] not in SOURCES:
+    if "source_type" not in fields:
+        return fields
+    if fields["source_type"] not in SOURCES:
         raise BadRequest(
             f"source_type must be {', '.join(map(repr, SOURCES[:-1]))} or {SOURCES[-1]!r}"
         )
-    rest = {name: value for name, value in given.items() if name != "source_type"}
-    if rest.setdefault("source", given["source_type"]) != given["source_type"]:
+    rest = {name: value for name, value in fields.items() if name != "source_type"}
+    if rest.setdefault("source", fields["source_type"]) != fields["source_type"]:
         raise BadRequest(
             "source and source_type are names of the same field and have different values; omit one"
         )

@@ -19,10 +19,7 @@ from memrelay.web.models.soat.calls import (
     require_field,
 )
 from memrelay.web.models.soat.errors import SOAT_API
-from memrelay.web.models.soat.memories import (
-    INVALID_FIELD,
-    call_for_memory,
-)
+from memrelay.web.models.soat.memories import INVALID_FIELD, call_for_memory
 from memrelay.web.models.soat.shapes import NewSoatEntry, SoatEntry, SoatEntryChange, SoatWritten
 from memrelay.web.openapi.shapes import Reference
 

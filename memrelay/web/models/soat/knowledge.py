@@ -12,13 +12,7 @@ from memrelay.memory.records.ids import uid_of
 from memrelay.web.api.answers import json_response
 from memrelay.web.api.operations import validate_input
 from memrelay.web.auth.access import get_caller
-from memrelay.web.models.soat.calls import (
-    Json,
-    call_each,
-    find_project,
-    list_visible_pipelines,
-    read_fields,
-)
+from memrelay.web.models.soat.calls import Json, call_each, find_project, list_projects, read_fields
 from memrelay.web.models.soat.errors import SOAT_API
 from memrelay.web.models.soat.shapes import SoatKnowledge, SoatQuestion
 from memrelay.web.server.errors import BadRequest, GatewayTimeout, NotFound, Problem, Unavailable
@@ -95,7 +89,7 @@ async def _find_projects(request: web.Request, given: Json) -> list[str]:
     """Return the projects of the named memories, otherwise all projects of the caller."""
     memory_ids = given.get("memory_ids")
     if given.get("memory_tags") or not isinstance(memory_ids, list):
-        return await list_visible_pipelines(request)
+        return await list_projects(request)
     uids = dict.fromkeys(uid_of("mem", one) for one in memory_ids if isinstance(one, str))
     return [uid for uid in uids if uid and get_caller(request).sees(uid)]
 

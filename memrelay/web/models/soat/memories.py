@@ -1,5 +1,6 @@
 """/api/v1/memories: named memories with SOAT's paths and shapes."""
 
+from functools import partial
 from typing import Any
 
 from aiohttp import web
@@ -15,7 +16,7 @@ from memrelay.web.models.soat.calls import (
     call_each,
     find_project,
     list_all_pages,
-    list_visible_pipelines,
+    list_projects,
     parse_owner,
     read_fields,
     require_field,
@@ -29,6 +30,8 @@ routes = web.RouteTableDef()
 NULLABLE_FIELDS = ("description", "tags")
 MEMORY_NOT_FOUND = "Memory not found."
 INVALID_FIELD = "A field is missing or invalid."
+# Returns a memory in SOAT's shape, or its id if the output has no text.
+_to_memory = partial(to_shape, SoatMemory)
 
 
 @SOAT_API.serve(
@@ -43,15 +46,14 @@ INVALID_FIELD = "A field is missing or invalid."
 )
 async def create(request: web.Request) -> web.Response:
     """Create a memory."""
-    given = await read_fields(request, ("project_id", "name", "description", "tags"))
-    require_field(given, "name")
-    project = given.pop("project_id", None)
+    fields = await read_fields(request, ("project_id", "name", "description", "tags"))
+    require_field(fields, "name")
+    project = fields.pop("project_id", None)
     if project is None or project == "":
         project = _default_project(request)
     uid = await find_project(request, project)
-    return json_response(
-        to_memory(await call_operation(request, "memories.create", uid, given)), 201
-    )
+    output = await call_operation(request, "memories.create", uid, fields)
+    return json_response(_to_memory(output), 201)
 
 
 @SOAT_API.serve(
@@ -70,12 +72,12 @@ async def list_all(request: web.Request) -> web.Response:
     """List the memories that the caller may see, optionally of one project or with tags."""
     refuse_unknown(request, ("project_id", "projectId", "tags"), lists=("tags",))
     project = request.query.get("project_id") or request.query.get("projectId")
-    given = {"tags": [tag for tag in request.query.getall("tags", []) if tag]}
+    input = {"tags": [tag for tag in request.query.getall("tags", []) if tag]}
     if not project:
-        return json_response(await _list_in_all_projects(request, given))
+        return json_response(await _list_in_all_projects(request, input))
     uid = await find_project(request, project)
-    found = await list_all_pages(request, "memories.list", uid, given)
-    return json_response([to_memory(one) for one in found])
+    memories = await list_all_pages(request, "memories.list", uid, input)
+    return json_response([*map(_to_memory, memories)])
 
 
 @SOAT_API.serve(
@@ -88,7 +90,7 @@ async def list_all(request: web.Request) -> web.Response:
 )
 async def show(request: web.Request) -> web.Response:
     """Show a memory."""
-    return json_response(to_memory(await call_for_memory(request, "memories.get")))
+    return json_response(_to_memory(await call_for_memory(request, "memories.get")))
 
 
 @SOAT_API.serve(
@@ -105,13 +107,13 @@ async def show(request: web.Request) -> web.Response:
 async def update(request: web.Request) -> web.Response:
     """Change the given fields of a memory."""
     parse_owner("mem", request.match_info["memory_id"])
-    given = await read_fields(request, ("name", *NULLABLE_FIELDS))
-    if "name" in given:
-        require_field(given, "name")
-    cleared = [name for name in NULLABLE_FIELDS if name in given and given[name] is None]
-    changed = {name: value for name, value in given.items() if value is not None}
+    fields = await read_fields(request, ("name", *NULLABLE_FIELDS))
+    if "name" in fields:
+        require_field(fields, "name")
+    cleared = [name for name in NULLABLE_FIELDS if name in fields and fields[name] is None]
+    changed = {name: value for name, value in fields.items() if value is not None}
     output = await call_for_memory(request, "memories.update", changed | {"clear": cleared})
-    return json_response(to_memory(output))
+    return json_response(_to_memory(output))
 
 
 @SOAT_API.serve(
@@ -128,17 +130,11 @@ async def delete(request: web.Request) -> web.Response:
 
 
 async def call_for_memory(
-    request: web.Request, name: str, given: Json | None = None, *, field: str = "id"
+    request: web.Request, name: str, input: Json | None = None, *, field: str = "id"
 ) -> Any:
     """Call an operation with the memory id of the path as its `field`."""
     memory_id = request.match_info["memory_id"]
-    return await call_by_id(request, name, "mem", memory_id, (given or {}) | {field: memory_id})
-
-
-def to_memory(output: Json) -> Json:
-    """Return a memory in SOAT's shape, or its id if the output has no text."""
-    memory: Json = to_shape(SoatMemory, output)
-    return memory
+    return await call_by_id(request, name, "mem", memory_id, (input or {}) | {field: memory_id})
 
 
 def _default_project(request: web.Request) -> str:
@@ -150,13 +146,13 @@ def _default_project(request: web.Request) -> str:
     return project
 
 
-async def _list_in_all_projects(request: web.Request, given: Json) -> list[Json]:
+async def _list_in_all_projects(request: web.Request, input: Json) -> list[Json]:
     """List the memories of all visible projects, oldest first. Raises Problem."""
-    uids = await list_visible_pipelines(request)
-    first_pages = await call_each(request, "memories.list", uids, given | {"limit": PAGE_SIZE})
-    found: list[Json] = []
+    uids = await list_projects(request)
+    first_pages = await call_each(request, "memories.list", uids, input | {"limit": PAGE_SIZE})
+    memories: list[Json] = []
     for uid, first in zip(uids, first_pages, strict=True):
         if isinstance(first, Problem):
             raise first
-        found += await list_all_pages(request, "memories.list", uid, given, first)
-    return sorted(map(to_memory, found), key=lambda one: (one["created_at"], one["id"]))
+        memories += await list_all_pages(request, "memories.list", uid, input, first)
+    return sorted(map(_to_memory, memories), key=lambda one: (one["created_at"], one["id"]))

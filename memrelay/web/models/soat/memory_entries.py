@@ -9,10 +9,7 @@ from memrelay.web.api.operations import read_object
 from memrelay.web.models.shapes import to_shape
 from memrelay.web.models.soat.calls import Json, call_by_id, list_entries, rename_source_type
 from memrelay.web.models.soat.errors import LATER_SOAT_API
-from memrelay.web.models.soat.memories import (
-    INVALID_FIELD,
-    MEMORY_NOT_FOUND,
-)
+from memrelay.web.models.soat.memories import INVALID_FIELD, MEMORY_NOT_FOUND
 from memrelay.web.models.soat.shapes import (
     NULL_FIELDS,
     LaterEntries,
