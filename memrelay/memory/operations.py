@@ -20,6 +20,7 @@ from memrelay.memory.engine.identity import VOUCHED, Identity
 from memrelay.memory.engine.memory_id import is_closed
 from memrelay.memory.engine.models import list_nouns, load, modules_of
 from memrelay.memory.errors import Refused
+from memrelay.memory.field_descriptions import declare_input
 
 if TYPE_CHECKING:
     from memrelay.memory.engine.open_for_read import ReadOnlyStore
@@ -203,7 +204,7 @@ def operation(
             tx.records.set_actor(context.now_ms, context.actor, getattr(given, "reason", ""))
             return _finish(run(tx, given, context), tx) if stepwise else run(tx, given, context)
 
-        input_type.__pydantic_config__ = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+        declare_input(input_type, ConfigDict(extra="forbid"))
         OPERATIONS[name] = Operation(
             name,
             access,

@@ -4,15 +4,16 @@ from base64 import b64decode, b64encode
 from binascii import Error
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 import orjson
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from memrelay.memory.engine.split_texts import MAX_CHARACTERS, SplitTexts
 from memrelay.memory.engine.store import Transaction
 from memrelay.memory.engine.timestamps import Moment, format_time
 from memrelay.memory.errors import Refused
+from memrelay.memory.field_descriptions import nested_input
 from memrelay.memory.models.agent_memory.checkpoint_table import (
     LATEST_ID,
     Checkpoint,
@@ -45,13 +46,11 @@ Part = Annotated[tuple[Size, ...], Field(min_length=1, max_length=2)]
 Index = Annotated[int, Field(ge=-(1 << 31), le=1 << 31)]
 
 
+@nested_input
 @dataclass(frozen=True, slots=True)
 class Channel:
     """A channel with a value."""
 
-    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(
-        extra="forbid", use_attribute_docstrings=True
-    )
     name: Name
     """Its name."""
     type: Name
@@ -401,13 +400,11 @@ def _view(one: Outline, size: int) -> CheckpointView:
     return CheckpointView(*one.key, one.parent, metadata, format_time(one.created_at), size)
 
 
+@nested_input
 @dataclass(frozen=True, slots=True)
 class WriteToStore:
     """A write."""
 
-    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(
-        extra="forbid", use_attribute_docstrings=True
-    )
     idx: Index
     """Its place among the writes of the task. It is negative for a special channel, which is
     replaced; of other writes with one place the first is kept."""

@@ -5,10 +5,10 @@ The functions run inside the store's open transaction.
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 import orjson
-from pydantic import ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from memrelay.memory.engine.filter_sql import Conditions, Given
 from memrelay.memory.engine.keyed_table import new_state
@@ -16,6 +16,7 @@ from memrelay.memory.engine.store import Store, Transaction
 from memrelay.memory.engine.timestamps import Moment, format_time
 from memrelay.memory.engine.versions import State, StoredRecord
 from memrelay.memory.errors import RecordNotFound
+from memrelay.memory.field_descriptions import nested_input
 from memrelay.memory.models.agent_memory import EPISODE_KIND, STEP_KIND
 from memrelay.memory.models.agent_memory.scopes import (
     GLOBAL,
@@ -214,13 +215,11 @@ def _packed(data: Mapping[str, Any]) -> str | None:
     return as_text({name: value for name, value in data.items() if value is not None})
 
 
+@nested_input
 @dataclass(frozen=True, slots=True)
 class NewStep:
     """A step of an episode: a message of the conversation, or an action of the agent."""
 
-    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(
-        extra="forbid", use_attribute_docstrings=True
-    )
     sort: StepSort = "message"
     """message or action."""
     text: Text = ""

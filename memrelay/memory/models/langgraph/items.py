@@ -1,14 +1,15 @@
 """The items of LangGraph stores: records of kind memory.item, with unique keys within a scope."""
 
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
-from pydantic import ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from memrelay.memory.engine.keyed_table import new_state
 from memrelay.memory.engine.store import Transaction
 from memrelay.memory.engine.versions import StoredRecord
 from memrelay.memory.errors import Refused
+from memrelay.memory.field_descriptions import nested_input
 from memrelay.memory.models.langgraph import LANGGRAPH_ITEM_KIND
 from memrelay.memory.models.langgraph.table import (
     SEPARATOR,
@@ -67,13 +68,11 @@ def find(tx: Transaction, request: FindRecords, context: Context) -> FoundRecord
     return FoundRecords(tuple(items), ())
 
 
+@nested_input
 @dataclass(frozen=True, slots=True)
 class ItemToPut:
     """An item."""
 
-    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(
-        extra="forbid", use_attribute_docstrings=True
-    )
     scope: GivenName
     """The labels of its namespace, joined by dots."""
     key: GivenName

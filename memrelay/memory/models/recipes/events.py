@@ -12,6 +12,7 @@ from memrelay.memory.engine.filter_sql import Clause, SqlField
 from memrelay.memory.engine.store import Transaction
 from memrelay.memory.engine.timestamps import LAST_MS, Moment, format_time, parse_ms
 from memrelay.memory.errors import Fault, ResultTooLarge
+from memrelay.memory.field_descriptions import nested_input
 from memrelay.memory.models.recipes.faults import FaultList, refusal
 from memrelay.memory.models.recipes.instances import InstanceName, ensure_id, find_id
 from memrelay.memory.models.recipes.queries import (
@@ -84,6 +85,7 @@ class EventView:
     """Its position in the stream, from 1."""
 
 
+@nested_input
 @dataclass(frozen=True, slots=True)
 class NewEvent:
     """An event to append."""
@@ -155,6 +157,7 @@ def append(tx: Transaction, batch: AppendEvents, context: Context) -> EventsAppe
     return EventsAppended(id_, tuple(view_event(id_, event) for event in events))
 
 
+@nested_input
 @dataclass(frozen=True, slots=True)
 class Reduce:
     """An aggregation of the events that a query finds."""

@@ -13,6 +13,7 @@ from pydantic import Field
 
 from memrelay.memory.engine.filter_sql import Clause, SqlField, compare, json_path, negate
 from memrelay.memory.errors import Fault, RecordDamaged, ResultTooLarge
+from memrelay.memory.field_descriptions import nested_input
 from memrelay.memory.models.recipes.faults import FaultList, quoted, refusal, suggest
 from memrelay.memory.models.shared_stores.item import encode
 from memrelay.memory.records.data import LARGEST
@@ -61,6 +62,7 @@ Offset = Annotated[int, Field(ge=0, le=LARGEST)]
 FindField = Callable[[str], SqlField | None]
 
 
+@nested_input
 @dataclass(frozen=True, slots=True)
 class Where:
     """A condition on a field."""
@@ -182,6 +184,7 @@ def _make_pattern(field: SqlField, operator: str, value: Any) -> str:
     return f"{literal}*" if operator == "startsWith" else f"*{literal}"
 
 
+@nested_input
 @dataclass(frozen=True, slots=True)
 class OrderBy:
     """The order of a result."""

@@ -17,6 +17,7 @@ from pydantic import ConfigDict, TypeAdapter
 
 from memrelay.memory.engine.models import load
 from memrelay.memory.engine.store import Transaction
+from memrelay.memory.field_descriptions import declare_input
 from memrelay.memory.models.recipes import steps
 from memrelay.memory.models.recipes.execution.conditions import MISSING, Condition
 from memrelay.memory.operations import Context
@@ -121,13 +122,13 @@ def step(
 
     def declare(run: Run) -> Run:
         params = next(hint for name, hint in get_type_hints(run, include_extras=True).items())
-        params.__pydantic_config__ = ConfigDict(
+        config = ConfigDict(
             extra="forbid",
-            use_attribute_docstrings=True,
             alias_generator=public_name,
             validate_by_alias=True,
             validate_by_name=True,
         )
+        declare_input(params, config)
         STEP_TYPES[name] = StepType(
             name,
             category,

@@ -5,21 +5,21 @@ in the order in which they were added. Equal edges may repeat.
 """
 
 from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 import orjson
-from pydantic import ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from memrelay.memory.engine.keyed_table import new_state
 from memrelay.memory.engine.store import Transaction
 from memrelay.memory.engine.timestamps import Moment, format_time, parse_ms
 from memrelay.memory.engine.versions import State, StoredRecord
 from memrelay.memory.errors import NameTaken, RecordNotFound
+from memrelay.memory.field_descriptions import nested_input
 from memrelay.memory.models.recipes import NODE_KIND
 from memrelay.memory.models.recipes.faults import FaultList
 from memrelay.memory.models.recipes.graph.names import (
     MOST_ADDED,
-    NESTED_INPUT,
     SearchId,
     check_name,
     refuse_taken,
@@ -61,11 +61,10 @@ class NodeView:
     """Changes with every write; a write can require it."""
 
 
+@nested_input
 @dataclass(frozen=True, slots=True)
 class NewNode:
     """A node to add."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = NESTED_INPUT
 
     name: NodeName
     """The name."""
@@ -376,11 +375,10 @@ class EdgeView:
     created_at: Moment
 
 
+@nested_input
 @dataclass(frozen=True, slots=True)
 class NewEdge:
     """An edge to add."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = NESTED_INPUT
 
     kind: str
     """The kind, which the template of the graph may restrict."""

@@ -5,14 +5,15 @@ name entities that do not exist."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, NoReturn, TypeVar
+from typing import Annotated, Any, NoReturn, TypeVar
 
 import orjson
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from memrelay.memory.engine.store import Transaction
 from memrelay.memory.engine.versions import StoredRecord
 from memrelay.memory.errors import RecordNotFound, ResultTooLarge, ValueTooLarge
+from memrelay.memory.field_descriptions import nested_input
 from memrelay.memory.models.recipes import NODE_KIND
 from memrelay.memory.models.recipes.export import ExportedEdge
 from memrelay.memory.models.recipes.graph.graph import (
@@ -23,7 +24,6 @@ from memrelay.memory.models.recipes.graph.graph import (
     read_observations,
     with_values,
 )
-from memrelay.memory.models.recipes.graph.names import NESTED_INPUT
 from memrelay.memory.models.recipes.graph.views import limited
 from memrelay.memory.models.recipes.instances import NewInstance, create_instance
 from memrelay.memory.models.recipes.table import Edge, EdgeValues, RecipeTables, make_node_scope
@@ -43,11 +43,10 @@ Observations = Annotated[tuple[str, ...], Field(max_length=MAX_OBSERVATIONS)]
 EntityNames = Annotated[tuple[str, ...], Field(max_length=MOST_PER_CALL)]
 
 
+@nested_input
 @dataclass(frozen=True, slots=True)
 class Entity:
     """An entity."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = NESTED_INPUT
 
     name: EntityName
     """The name, unique within the graph."""
@@ -57,11 +56,10 @@ class Entity:
     """What is known about the entity: texts in the order in which they were added."""
 
 
+@nested_input
 @dataclass(frozen=True, slots=True)
 class Relation:
     """A relation between two entities."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = NESTED_INPUT
 
     from_entity: EntityName
     """The name of the entity at which the relation begins."""
@@ -71,11 +69,10 @@ class Relation:
     """The type, in active voice, for example knows."""
 
 
+@nested_input
 @dataclass(frozen=True, slots=True)
 class EntityObservations:
     """Observations of one entity."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = NESTED_INPUT
 
     entity: str
     """The name of the entity."""

@@ -5,14 +5,12 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Annotated
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from memrelay.memory.errors import NameTaken
 from memrelay.memory.models.recipes.faults import FaultList
 from memrelay.memory.validation import Place
 
-# Of dataclasses inside the inputs of operations.
-NESTED_INPUT = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 # The ids of templates and views.
 ID_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
 NewId = Annotated[str, Field(pattern=rf"{ID_PATTERN}|^$")]
