@@ -189,7 +189,7 @@ def test_a_second_up_in_the_same_folder_is_refused(program: Program) -> None:
 
 def test_concurrent_starts_in_one_folder_deploy_one_sample() -> None:
     with Program() as program, ExitStack() as stack:
-        logs = [program.folder / f"up{number}.log" for number in range(3)]
+        logs = [program.folder / f"up{number}.log" for number in range(2)]
         started = [
             subprocess.Popen(
                 [*COMMAND, "up"],
@@ -211,7 +211,7 @@ def test_concurrent_starts_in_one_folder_deploy_one_sample() -> None:
         for one in started:
             one.send_signal(signal.SIGTERM)
 
-        assert [one.wait(30) for one in started] == [0] * 3
+        assert [one.wait(30) for one in started] == [0, 0]
         assert len(there) == 1
 
 

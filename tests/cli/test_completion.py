@@ -25,20 +25,21 @@ def deploy(program: Program, uid: str, name: str) -> None:
     assert program.run("deploy", file).code == 0
 
 
-def complete(program: Program, *words: str) -> list[str]:
-    """Return the candidates of bash for the last word."""
+def complete(program: Program, *lines: tuple[str, ...]) -> list[list[str]]:
+    """Return the candidates of bash for the last word of each line."""
     command = program.folder / "bin" / "memrelay"
     command.parent.mkdir(exist_ok=True)
     command.write_text(f'#!/bin/sh\nexec {sys.executable} -m memrelay.cli.main "$@"\n')
     command.chmod(0o755)
-    script = (
-        f'eval "$(memrelay completion bash)"; COMP_WORDS=({" ".join(words)!s}); '
-        f"COMP_CWORD={len(words) - 1}; "
-        '_memrelay_completion memrelay; printf "%s\\n" "${COMPREPLY[@]}"'
-    )
+    script = ['eval "$(memrelay completion bash)"']
+    for words in lines:
+        script += [
+            f"COMP_WORDS=({' '.join(words)}); COMP_CWORD={len(words) - 1}",
+            '_memrelay_completion memrelay; echo "${COMPREPLY[@]}"',
+        ]
     path = f"{command.parent}{os.pathsep}{program.environment.get('PATH', '')}"
     done = subprocess.run(
-        ["bash", "-c", script],
+        ["bash", "-c", "\n".join(script)],
         env=program.environment | {"PATH": path},
         cwd=program.folder,
         capture_output=True,
@@ -47,24 +48,20 @@ def complete(program: Program, *words: str) -> list[str]:
         check=True,
     )
     assert done.stderr == ""
-    return done.stdout.split()
+    return [line.split() for line in done.stdout.splitlines()]
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
-@pytest.mark.parametrize(
-    ("words", "offered"),
-    [
-        (("memrelay", "sen"), ["send"]),
-        (("memrelay", "send", "x", "y", "--sw"), ["--swarm"]),
-        (("memrelay", "completion", "z"), ["zsh"]),
-        (("memrelay", "dlq", "r"), ["replay"]),
-        (("memrelay", "dlq", "drop", "x", "--a"), ["--all"]),
-    ],
-)
-def test_bash_completes_commands_options_and_choices(
-    program: Program, words: tuple[str, ...], offered: list[str]
-) -> None:
-    assert complete(program, *words) == offered
+def test_bash_completes_commands_options_and_choices(program: Program) -> None:
+    offered = {
+        ("memrelay", "sen"): ["send"],
+        ("memrelay", "send", "x", "y", "--sw"): ["--swarm"],
+        ("memrelay", "completion", "z"): ["zsh"],
+        ("memrelay", "dlq", "r"): ["replay"],
+        ("memrelay", "dlq", "drop", "x", "--a"): ["--all"],
+    }
+
+    assert complete(program, *offered) == [*offered.values()]
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
@@ -72,9 +69,12 @@ def test_bash_completes_pipelines_but_no_name_that_a_shell_would_execute(program
     deploy(program, "a1", "tea.party-2")
     deploy(program, "b2", '$(touch pwned)"; `rm`')
 
-    assert complete(program, "memrelay", "say", "''") == ["b2", "tea.party-2"]
-    assert complete(program, "memrelay", "tail", "tea") == ["tea.party-2"]
-    assert complete(program, "memrelay", "dlq", "replay", "tea") == ["tea.party-2"]
+    assert complete(
+        program,
+        ("memrelay", "say", "''"),
+        ("memrelay", "tail", "tea"),
+        ("memrelay", "dlq", "replay", "tea"),
+    ) == [["b2", "tea.party-2"], ["tea.party-2"], ["tea.party-2"]]
     assert not (program.folder / "pwned").exists()
 
 
@@ -83,7 +83,7 @@ def test_bash_completes_uids_if_several_pipelines_share_a_name(program: Program)
     for uid, name in (("a1", "tea"), ("b2", "tea"), ("c3", "mate")):
         deploy(program, uid, name)
 
-    assert complete(program, "memrelay", "say", "''") == ["a1", "b2", "mate"]
+    assert complete(program, ("memrelay", "say", "''")) == [["a1", "b2", "mate"]]
 
 
 @pytest.mark.parametrize("damage", ["nothing", "settings", "catalogue"])

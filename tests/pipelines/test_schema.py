@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 import pytest
-from jsonschema import Draft202012Validator
+from jsonschema_rs import Draft202012Validator
 
 from memrelay.blocks.registry import built_in_blocks
 from memrelay.pipelines.bundle import AgentSpec, Bundle, StoreSpec, SwarmSpec

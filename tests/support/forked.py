@@ -109,6 +109,7 @@ def _control() -> socket.socket:
     if name := os.environ.get(SHARED):
         control = socket.socket(socket.AF_UNIX)
         control.connect(f"\0{name}")
+        atexit.register(control.close)
         return control
     control, other_end = socket.socketpair()
     with other_end:
