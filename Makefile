@@ -44,7 +44,7 @@ faults: .venv/.installed-dev  ## every fault-injection test, with the figures of
 	$(BIN)/python -m tests.faults.figures build/faults.xml
 
 fuzz: .venv/.installed-dev  ## hostile HTTP requests, QUERIES=... random searches, and stores killed under a model
-	$(PYTEST) tests/web/test_schemathesis.py -m "slow or not slow" --timeout 0 --hypothesis-profile long
+	$(PYTEST) $(PARALLEL) tests/web/test_schemathesis.py -m "slow or not slow" --timeout 0 --hypothesis-profile long
 	$(PYTEST) tests/memory -k fuzz -m "slow or not slow" --timeout 0 --queries $(QUERIES)
 	$(PYTEST) tests/model -m "slow or not slow" --timeout 0
 

@@ -33,7 +33,7 @@ allow_slow_searches()
 hypothesis.settings.register_profile(
     "any machine", deadline=None
 )  # a busy machine needs more time; pytest's timeout is the limit
-hypothesis.settings.register_profile("long", deadline=None, max_examples=6_000)  # for `make fuzz`
+hypothesis.settings.register_profile("long", deadline=None, max_examples=1_600)  # for `make fuzz`
 hypothesis.settings.load_profile("any machine")
 
 # As in the worker (memrelay/cli/process.py). A full collection of a test process takes longer

@@ -22,7 +22,8 @@ routes = PageRoutes(PAGE)
     query={
         "page": "The page of the list of pipelines.",
         "swarm": "The swarm to chat on, if there is only one pipeline.",
-    }
+    },
+    responses={404: "The only pipeline has no such swarm."},
 )
 async def overview(request: web.Request) -> web.Response:
     """Show all pipelines. If there is only one, also show its chat and examples."""
