@@ -1,6 +1,7 @@
 """The web server: its application, made of all parts, and its lifecycle."""
 
 import asyncio
+import importlib
 import re
 from contextlib import AsyncExitStack
 from errno import EADDRINUSE
@@ -18,6 +19,7 @@ from memrelay.bus.request import Requester
 from memrelay.bus.streams.channels import Channels
 from memrelay.bus.streams.follow import Follower
 from memrelay.memory.control.catalog import Catalog
+from memrelay.memory.errors import MemoryFault
 from memrelay.pipelines.secret_references import SecretResolver
 from memrelay.web.api import dead_letters, health, keys, messages, operations, pipelines, webhooks
 from memrelay.web.api.deployments import Deployments
@@ -26,7 +28,6 @@ from memrelay.web.api.listener import LISTENERS, close_listeners
 from memrelay.web.api.status import read_status
 from memrelay.web.auth.access import identify_caller, refuse_undeclared
 from memrelay.web.auth.authorizer import Authorizer, TokenVerifier
-from memrelay.web.auth.jwt_issuers import load_verifier
 from memrelay.web.auth.revocation import OPEN_REQUESTS, watch_callers
 from memrelay.web.console import frame, login, pages
 from memrelay.web.console.activity import ACTIVITIES, GRAPHS
@@ -108,6 +109,10 @@ COMPRESSED_TYPES = frozenset(
 ACCEPTS_GZIP = re.compile(r"(?:^|[,\s])gzip\s*(?:,|$|;\s*q=(?:1|0?\.0*[1-9]))", re.I)
 
 
+class NoPyJwt(MemoryFault):
+    """An issuer is configured, but PyJWT is not installed."""
+
+
 class CannotListen(OSError):
     """The server cannot listen on the address. The text states the fix."""
 
@@ -178,10 +183,19 @@ class WebServer:
 
     async def _start_verifier(self, stack: AsyncExitStack) -> TokenVerifier | None:
         """Return the verifier of JWTs, if an issuer is configured. Raises NoPyJwt."""
-        verifier = load_verifier(self._options.jwt, self._root / JWKS_FOLDER)
-        if verifier is not None:
-            await verifier.start()
-            stack.push_async_callback(verifier.stop)
+        if not self._options.jwt:
+            return None
+        try:  # the verifier and PyJWT are loaded only if they are needed
+            module = importlib.import_module("memrelay.web.auth.jwt_callers")
+        except ModuleNotFoundError as error:
+            if error.name not in ("jwt", "cryptography"):
+                raise
+            raise NoPyJwt(
+                "web.jwt needs PyJWT: install memrelay[jwt], or remove the setting"
+            ) from error
+        verifier: TokenVerifier = module.make_verifier(self._options.jwt, self._root / JWKS_FOLDER)
+        await verifier.start()
+        stack.push_async_callback(verifier.stop)
         return verifier
 
     async def _make_protocol(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from memrelay.web.mcp.clients import CLIENTS
+from memrelay.cli.commands.mcp import CLIENTS
 from memrelay.web.mcp.tool_handlers import TOOLSETS
 from tests.support.keys import make_key, revoke
 from tests.support.mcp_clients import call, names_of_tools, over_stdio, refused

@@ -4,11 +4,11 @@ import asyncio
 import shutil
 import sys
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AsyncExitStack
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -33,7 +33,6 @@ from memrelay.cli.terminal.output import print_json
 from memrelay.memory.control.catalog import Catalog
 from memrelay.memory.control.keys import ALL, SCOPES, Key, check_key
 from memrelay.web.mcp.change_reader import Bus, ChangeReaders
-from memrelay.web.mcp.clients import CLIENTS, make_configuration
 from memrelay.web.mcp.session import ACTOR, Session
 from memrelay.web.mcp.tool import NOT_INSTALLED, SDK
 from memrelay.web.mcp.toolsets import MEMORY, NAMES
@@ -42,6 +41,8 @@ from memrelay.web.mcp.transports.local_targets import BusConnection, BusTarget, 
 # How often a key is read again, which may be revoked meanwhile.
 READ_KEY_S = 1.0
 REFERENCES = ("env:", "file:")
+NAME = "memrelay"
+CLIENTS = ("claude-desktop", "claude-code", "cursor", "vscode")
 STDIO = "memrelay.web.mcp.transports.stdio"
 Toolset = Annotated[
     str, typer.Option(metavar="|".join(NAMES), help="The tools that the client gets.")
@@ -242,3 +243,19 @@ def _make_environment(settings: Settings) -> dict[str, str]:
     else:
         variables["MEMRELAY_BUS__URL"] = settings.bus.url
     return variables
+
+
+def make_configuration(
+    client: str, command: str, arguments: Sequence[str], environment: Mapping[str, str]
+) -> dict[str, Any]:
+    """Return the JSON with which an MCP client starts `memrelay mcp`.
+
+    That of Claude Code is the argument of `claude mcp add-json memrelay`. The others are whole
+    files.
+    """
+    start = {"command": command, "args": list(arguments), "env": dict(environment)}
+    if client == "claude-code":
+        return {"type": "stdio", **start}
+    if client == "vscode":
+        return {"servers": {NAME: {"type": "stdio", **start}}}
+    return {"mcpServers": {NAME: start}}
