@@ -55,7 +55,7 @@ async def main(root, die_at, *files):
             left[0] -= 1
             if left[0] == 0:
                 os.kill(os.getpid(), signal.SIGKILL)
-        await catalog._file._database.set_trace_callback(step)
+        await catalog._database._database.set_trace_callback(step)
         for file in files if int(die_at) else cycle(files):
             await deployments.deploy(check(Path(file).read_bytes()).accepted())
             print("deployed", flush=True)

@@ -139,8 +139,11 @@ def start_python(
     *,
     fresh: bool = False,
 ) -> Process:
-    """Start `python -m MODULE ARGUMENTS` with the given stdin, stdout and stderr."""
-    if MAY_FORK and not fresh:
+    """Start `python -m MODULE ARGUMENTS` with the given stdin, stdout and stderr.
+
+    A process with a preloaded library is always fresh: a fork has the libraries of its server.
+    """
+    if MAY_FORK and not fresh and "LD_PRELOAD" not in environment:
         stdin, stdout, stderr = (stream.fileno() for stream in streams)
         return ForkedProcess(module, arguments, folder, environment, (stdin, stdout, stderr))
     return subprocess.Popen(

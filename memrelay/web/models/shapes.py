@@ -51,7 +51,7 @@ def derive_body(
 
 def _select_fields(hints: Json, fields: str, others: Json) -> tuple[Json, dict[str, str]]:
     """Return (the type of each field, its name in the output or input)."""
-    members, sources = dict(others), dict[str, str]()
+    members, sources = dict[str, Any](), dict[str, str]()
     for field in fields.split():
         target, _, renamed = field.partition("=")
         key = target.rstrip("?")
@@ -60,7 +60,7 @@ def _select_fields(hints: Json, fields: str, others: Json) -> tuple[Json, dict[s
         if target.endswith("??"):
             hint = hint | None
         members[key] = NotRequired[hint] if target.endswith("?") else hint
-    return members, sources
+    return members | {key: others[key] for key in others if key not in members}, sources
 
 
 def make_shape(
