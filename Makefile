@@ -33,7 +33,7 @@ help:  ## list the targets
 up: .venv/.installed  ## run Memrelay: bus, worker and web server in one process
 	@exec $(BIN)/memrelay up
 
-test: check  ## the checks and the tests of every change: at most 5 minutes on two processors
+test: check  ## the checks and the tests of every change: about 5 minutes on two processors
 	$(PYTEST) $(PARALLEL)
 
 test-all: check chromium fuzz  ## the checks, every test, and long runs of the random tests
