@@ -128,7 +128,7 @@ async def measure(turns: int) -> dict[str, Figures]:
     with TestSystem() as system:
         uid = make_uid()
         worker = system.start_worker()
-        # `deploy` of the system runs a loop of its own.
+        # `deploy` of the system runs another event loop.
         await asyncio.to_thread(system.deploy, make_bundle(uid))
         files = {
             "AsyncSqliteSaver": system.folder / "peer.db",

@@ -253,10 +253,11 @@ def test_an_operation_declares_its_input_output_and_access(declared: Operation) 
 def test_every_input_field_has_a_description(declared: Operation) -> None:
     schema = declared.adapter.json_schema()
 
-    assert [
-        name for name, field in schema["properties"].items() if not field.get("description")
-    ] == []
-    assert schema["additionalProperties"] is False
+    for part in (schema, *schema.get("$defs", {}).values()):
+        if "properties" in part:
+            fields = part["properties"].items()
+            assert [name for name, field in fields if not field.get("description")] == []
+            assert part["additionalProperties"] is False
 
 
 def test_each_operation_has_the_expected_access_and_mutation_flag() -> None:

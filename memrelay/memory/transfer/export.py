@@ -126,7 +126,7 @@ class RowTable(NamedTuple):
 
     @property
     def has_equal(self) -> str:
-        """Return the SQL that says whether a row equals another one, "" if rows have only keys."""
+        """Return the SQL that compares a row with another one, "" if rows have only keys."""
         if not self.lines.equal:
             return ""
         return f"SELECT EXISTS (SELECT 1 FROM {self.table} WHERE {_equal(self.lines.equal)})"

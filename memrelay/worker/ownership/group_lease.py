@@ -48,8 +48,9 @@ class IdleCheckpoint(msgspec.Struct, frozen=True):
     before the first message.
 
     `files` has the state of each store's file, "" if it does not exist. Something expires at
-    `due_ms` (Unix ms), None for never. `wanted` are stores that need vectors, `fingerprints` those
-    of the searched vectors, and `embedder` is the configured one. `epoch` is that of the owner.
+    `due_ms` (Unix ms), None for never. `wanted` are the stores that need vectors. `fingerprints`
+    belong to the searched vectors, and `embedder` is the configured one. `epoch` is that of the
+    owner.
     """
 
     bundle: str

@@ -158,7 +158,7 @@ class JsonGuard:
 
 
 def _last_escape(block: bytes) -> int:
-    """Return where a block can be cut: before an escape that may continue in the next block."""
+    """Return the end of a block without an escape that may continue in the next block."""
     end = len(block)
     # An escape has at most 12 bytes, a pair of surrogates.
     for width in (6, 12):

@@ -180,7 +180,7 @@ def _make_line(state: Exported, deleted_at: int | None) -> Line:
     if deleted_at is None:
         return Line(record=state)
     length = len(state.content or "")
-    # A version has no position of its own: a record that is restored keeps its thread.
+    # A version has no position: a record that is restored keeps its thread.
     return Line(version=state, ended=Ended("delete", deleted_at, ACTOR, length=length))
 
 
