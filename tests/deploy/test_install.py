@@ -1,5 +1,6 @@
 """`deploy/install.py` installs the chosen packages of the lock file: with uv, else with pip."""
 
+import contextlib
 import hashlib
 import os
 import pty
@@ -9,6 +10,7 @@ import sys
 import tomllib
 import venv
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from importlib import metadata
 from pathlib import Path
 
@@ -75,6 +77,16 @@ class Checkout:
         return bool(list((self.into / "lib").glob(f"python*/site-packages/{package}-*.dist-info")))
 
 
+def read_terminal(terminal: int) -> bytes:
+    """Read until the other end is closed, which Linux reports as an error. One read has at most
+    4 KiB."""
+    data = b""
+    with contextlib.suppress(OSError), open(terminal, "rb", buffering=0) as stream:
+        while part := stream.read(1 << 16):
+            data += part
+    return data
+
+
 def make_wheel(folder: Path) -> Path:
     path = folder / "tiny-1.0-py3-none-any.whl"
     information = "tiny-1.0.dist-info"
@@ -118,11 +130,12 @@ def test_progress_is_visible_on_a_terminal_and_nowhere_else(
 ) -> None:
     terminal, other_end = pty.openpty()
 
-    shown = checkout.install(path_with_uv, stderr=other_end)
-    text = os.read(terminal, 1 << 16).decode()
+    with ThreadPoolExecutor(1) as reader:
+        reading = reader.submit(read_terminal, terminal)
+        shown = checkout.install(path_with_uv, stderr=other_end)
+        os.close(other_end)
+    text = reading.result().decode()
     silent = checkout.install(path_with_uv)
-    os.close(terminal)
-    os.close(other_end)
 
     assert shown.returncode == silent.returncode == 0
     assert "packages" in text and "\x1b" in text

@@ -278,7 +278,7 @@ def test_an_emptied_store_is_reported_everywhere_and_salvaged() -> None:
             "it is empty: its data is lost" in one.stdout + one.stderr and one.returncode == 1
             for one in told
         )
-        assert all(str(system.store_file(uid)) in one.stdout + one.stderr for one in told)
+        assert all(f"instances/{uid}/memories" in one.stdout + one.stderr for one in told)
 
 
 def test_a_scrub_finds_a_changed_text_and_a_stale_index() -> None:

@@ -17,6 +17,7 @@ from tests.support.waiting import wait_for
 CHECKOUT = Path(__file__).resolve().parents[2]
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 UID, GUID = "3f9c2a71", re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+ENTRY = re.compile(r"\b\d{13}-\d+")  # IDs of messages
 NAMED = re.compile(r"\b(mem|me)_[A-Za-z0-9-]+_[0-9a-f]{32}\b")  # IDs of named memories and entries
 # The parts that differ between runs: GUIDs, times, entry IDs, digests, rates.
 CHANGING = (
@@ -73,8 +74,8 @@ class Reader:
             name: value for name, value in os.environ.items() if not name.startswith("MEMRELAY_")
         } | ours
         self._changed = {UID: UID}
-        # The GUIDs of this run by those of the page.
-        self._guids: dict[str, str] = {}
+        # The GUIDs and message IDs of this run by those of the page.
+        self._ids: dict[str, str] = {}
         self._named: dict[str, str] = {}  # the first printed ID of each kind
         return self
 
@@ -147,15 +148,17 @@ class Reader:
         return done.stdout
 
     def learn(self, shown: str, printed: str) -> None:
-        """Note which GUIDs of this run stand for those that a page shows as a command's output."""
-        for was, now in zip(GUID.findall(shown), GUID.findall(printed), strict=False):
-            self._guids.setdefault(was, now)
+        """Note which IDs of this run stand for those that a page shows as a command's output."""
+        for ids in (GUID, ENTRY):
+            for was, now in zip(ids.findall(shown), ids.findall(printed), strict=False):
+                self._ids.setdefault(was, now)
 
     def adapted(self, text: str) -> str:
-        """Return a page's text with the UID, URL and GUIDs of this run."""
+        """Return a page's text with the UID, URL and IDs of this run."""
         for was, now in self._changed.items():
             text = text.replace(was, now)
-        text = GUID.sub(lambda guid: self._guids.get(guid[0], guid[0]), text)
+        for ids in (GUID, ENTRY):
+            text = ids.sub(lambda found: self._ids.get(found[0], found[0]), text)
         return NAMED.sub(lambda named: self._named.get(named[1], named[0]), text)
 
 

@@ -25,7 +25,7 @@ DARK = "#14171a"
 REFRESHES = 200
 # The refreshed parts of a pipeline's page.
 PARTS = 3
-WARM = 60  # refreshes until the browser has compiled and cached everything
+WARM = 100  # refreshes until the lists are full and the browser has compiled everything
 
 
 @pytest.fixture(scope="module")
@@ -234,7 +234,7 @@ def test_pages_are_readable_without_javascript(
         expect(page.locator(".copy")).to_have_count(0)
 
 
-@pytest.mark.parametrize("path", ["/", "/pipelines/{uid}", "/pipelines/nothing"])
+@pytest.mark.parametrize("path", ["/", "/pipelines/{uid}"])
 def test_no_page_is_wider_than_a_phone(
     browser: Browser, web_system: WebSystem, uid: str, path: str
 ) -> None:

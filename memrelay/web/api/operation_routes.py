@@ -18,6 +18,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from memrelay.memory.operations import Operation, input_schema
+from memrelay.web.openapi.shapes import Reference
 
 METHODS = {
     "create": "POST",
@@ -38,17 +39,7 @@ IF_ABSENT = "if_absent"
 # The output field that shows whether a create made a new record.
 ACTION = "action"
 # The output fields that a caller gets from a write if it may not read the stored text.
-REFERENCE_FIELDS = (
-    "guid",
-    "id",
-    "memory_id",
-    "version",
-    ACTION,
-    "created",
-    "won",
-    "canonical_id",
-    "is_new_user",
-)
+REFERENCE_FIELDS = tuple(Reference.__annotations__)
 # The output fields that hold the stored record.
 STORED_FIELDS = ("entry", "fact", "procedure", "user")
 

@@ -22,6 +22,7 @@ from memrelay.web.auth.access import RouteHandler, get_caller, list_visible, req
 from memrelay.web.models.request_fields import Body, Json, ParsedInput, read_fields, set_at
 from memrelay.web.models.shapes import make_body_shape, to_shape
 from memrelay.web.openapi.route_docs import (
+    CONFLICT,
     IDEMPOTENCY_HEADERS,
     IF_MATCH_HEADER,
     IF_NONE_MATCH_HEADER,
@@ -44,7 +45,6 @@ MAX_LISTED = 20
 TIMES = ("createdAt", "updatedAt")
 # A parameter in a path.
 PATH_FIELD = re.compile(r"\{(\w+)\}")
-CONFLICT = {409: "The id or the name is taken."}
 UNCHANGED = {304: "The client has this version."}
 OTHER_VERSION = {412: "If-Match names another version."}
 INTEGER = re.compile(r"-?\d{1,15}")

@@ -30,6 +30,7 @@ from memrelay.web.auth.access import OPEN, OWN, get_access, is_reached_by_jwt
 from memrelay.web.auth.authorizer import API_KEY_HEADER
 from memrelay.web.openapi.groups import describe_tag, find_dialect_group, find_group
 from memrelay.web.openapi.route_docs import (
+    CONFLICT,
     HTML,
     IDEMPOTENCY_HEADERS,
     IF_ABSENT_HEADER,
@@ -271,6 +272,8 @@ def _describe_operation(
     schema = _make_input_schema(operation)
     fields, required = schema["properties"], schema["required"]
     errors = OPERATION_ERRORS
+    if operation.mutates:
+        errors = errors | CONFLICT
     if route.has_if_match:
         errors = errors | {412: "The record has another version."}
     item: Json = {

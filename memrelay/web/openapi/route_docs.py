@@ -33,6 +33,7 @@ IF_ABSENT_HEADER = {"If-None-Match": "*: write only if no entry has the key."}
 IF_NONE_MATCH_HEADER = {
     "If-None-Match": "The ETag that the client already has. The answer is 304 if it is current."
 }
+CONFLICT = {409: "The id or the name is taken."}
 MESSAGE_RESPONSES = {
     200: "With `wait`: the results.",
     202: "The message is stored and will run.",

@@ -26,6 +26,8 @@ class Reference(TypedDict):
     action: NotRequired[str]
     created: NotRequired[bool]
     won: NotRequired[bool]
+    canonical_id: NotRequired[str]
+    is_new_user: NotRequired[bool]
 
 
 @exact
