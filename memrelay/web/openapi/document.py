@@ -424,6 +424,8 @@ def _use_dialect(item: Json, dialect: ErrorDialect, path: str) -> Json:
         status: response | {"content": content} if status >= "400" else response
         for status, response in item["responses"].items()
     }
+    # A head that is too long is rejected before its route is known.
+    responses["400"]["content"] = content | PROBLEM
     ident = f"{dialect.name}.{item['operationId']}"
     named = path.startswith(PIPELINE_PREFIX)
     return item | {

@@ -67,7 +67,7 @@ QUERY = {
     "before": "The number of a version: the history shows only earlier ones.",
 }
 ERASURE = {"erasure": "The number of the erasure to show once the record is erased."}
-ERRORS = {404: "There is no such pipeline or record."}
+ERRORS = {404: "There is no such pipeline or record.", 422: "The pipeline has no such store."}
 MISSING = "Record not found. It may have expired or been erased."
 # Bytes of the text and of the data on the page, each shown twice: to read and to edit.
 MAX_TEXT_BYTES, MAX_DATA_BYTES = 48_000, 12_000
