@@ -33,7 +33,6 @@ from memrelay.memory.models.agent_memory.table import (
     FactTable,
     StoredFact,
     folded_text,
-    matching,
 )
 from memrelay.memory.models.agent_memory.user_records import current_id
 from memrelay.memory.operations import Context, operation
@@ -426,7 +425,7 @@ def list_facts(tx: Transaction, request: ListFacts, context: Context) -> FactPag
     Raises SearchTooLong: when the search exceeds its time limit.
     """
     request = replace(request, user_id=current_id(tx, request.user_id))
-    conditions = Conditions(given=literal_kind(FACT_KIND, _filter(request)))
+    conditions = Conditions(given=literal_kind(FACT_KIND, _filter(tx, request)))
     window = (request.limit, request.offset)
     with tx.bounded_search():
         records, total = take_ordered_page(tx, conditions, ("updated_at", "desc"), window, context)
@@ -435,7 +434,7 @@ def list_facts(tx: Transaction, request: ListFacts, context: Context) -> FactPag
     return FactPage(tuple(facts), total)
 
 
-def _filter(request: ListFacts) -> Given | None:
+def _filter(tx: Transaction, request: ListFacts) -> Given | None:
     """Return the conditions that are set, None if none is. Raises Refused."""
     clauses, values = list[str](), list[str]()
     if request.scope:
@@ -452,7 +451,7 @@ def _filter(request: ListFacts) -> Given | None:
             clauses.append("r.scope = ?")
             values.append(f"{name}:{id_}")
     if request.query:
-        clause, of_query = matching(request.query)
+        clause, of_query = tx.table(FactTable).matching(request.query)
         clauses.append(clause)
         values += of_query
     return Given(" AND ".join(clauses), tuple(values), {}) if clauses else None

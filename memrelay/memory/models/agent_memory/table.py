@@ -106,6 +106,18 @@ class FactTable(KeyedTable):
         super().__init__(store, FACT_KIND, "fact_keys")
         self._connection.create_scalar_function("fact_has_words", _has_words, 3, deterministic=True)
 
+    def matching(self, query: str) -> Clause:
+        """Return the condition on `records AS r` that a fact of any scope matches a query.
+
+        It is a method because it needs the SQL function of this connection.
+        """
+        words = parse_fact_query(query)
+        if not words.words:
+            return "0", ()
+        contains = f"instr({TEXT}, ?) > 0 AND " * len(words.required)
+        patterns = (words.pattern_in_key, words.pattern_in_value)
+        return f"{contains}{MATCHES}", (*words.required, *patterns, query)
+
     def newest(self, scopes: Sequence[str], limit: int) -> Iterator[StoredFact]:
         """Yield the facts of these scopes, the newest change first."""
         self._records.flush()
@@ -182,16 +194,6 @@ def _split_row(row: Sequence[Any]) -> tuple[Record, RecordExtras, Counters]:
 
 def _placeholders(values: Sequence[str]) -> str:
     return ", ".join("?" * len(values))
-
-
-def matching(query: str) -> Clause:
-    """Return the condition on `records AS r` that a fact of any scope matches a query."""
-    words = parse_fact_query(query)
-    if not words.words:
-        return "0", ()
-    contains = f"instr({TEXT}, ?) > 0 AND " * len(words.required)
-    patterns = (words.pattern_in_key, words.pattern_in_value)
-    return f"{contains}{MATCHES}", (*words.required, *patterns, query)
 
 
 class FactQuery(NamedTuple):

@@ -347,5 +347,9 @@ def test_a_reopened_store_still_leaves_facts_out(tmp_path: Path) -> None:
     again.close()
 
 
+def test_a_list_with_a_query_can_be_the_first_call(tx: Store) -> None:
+    assert perform(tx, "facts.list", query="tea").total == 0
+
+
 def test_the_types_are_those_of_the_model() -> None:
     assert len(FACT_TYPES) == len(set(FACT_TYPES)) == 5
