@@ -311,16 +311,26 @@ def _update(
     planned: PlannedWrite,
     question: EmbeddedQuestion | None,
 ) -> None:
-    content, stored = planned.after.content, tx.records.by_guid(old.guid)
     try:
-        vector = embed_merged(tx, content, question)
+        vector = embed_merged(tx, planned.after.content, question)
     except VectorPending:
         if new.may_wait:
             raise
         vector = None
     tx.records.replace(old, planned.after, planned.extras)
-    if stored is not None and vector is not None:
-        store_vector(tx, stored.row, content, vector)
+    _store_new_vector(tx, planned.after, planned.extras, vector)
+
+
+def _store_new_vector(
+    tx: Transaction, record: Record, extras: RecordExtras, vector: EmbeddedQuestion | None
+) -> None:
+    """Store the vector of a changed text.
+
+    A record with a thread gets it later, from the text with its speaker (`embedded_text`).
+    """
+    stored = tx.records.by_guid(record.guid)
+    if stored is not None and vector is not None and extras.thread is None:
+        store_vector(tx, stored.row, record.content, vector)
 
 
 def _plan_repeat(
@@ -588,9 +598,7 @@ def update_entry(tx: Transaction, change: UpdateEntry, context: Context) -> Entr
         after = after._replace(updated_at=next_change_ms(context.now_ms, before.updated_at))
         tx.records.replace(before, after, extras)
         if after.content != before.content:
-            stored, vector = tx.records.by_guid(after.guid), find_cached_vector(tx, after.content)
-            if stored is not None and vector is not None:
-                store_vector(tx, stored.row, after.content, vector)
+            _store_new_vector(tx, after, extras, find_cached_vector(tx, after.content))
     return entry_view(tx, after)
 
 
