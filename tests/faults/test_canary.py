@@ -22,7 +22,7 @@ ENVIRONMENT, HEADER, BUNDLE = (
 )
 PASSWORD = "canary-pass-7a7a7a7a"
 FAILING = "failing"
-TOLD = {"wf_webhook_token": "env:CANARY_TOKEN", "x_api_key": BUNDLE}
+TOLD = {"wf_webhook_token": "env:CANARY_TOKEN", "ai_api_key": BUNDLE}
 CANARIES = (ENVIRONMENT, HEADER, BUNDLE, PASSWORD)
 HEADERS = {
     "authorization": f"Bearer {HEADER}",
