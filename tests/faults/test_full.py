@@ -45,7 +45,8 @@ def limited_files(folder: Path, worker: ChildProcess) -> Iterator[Room]:
     def limit(size: int) -> None:
         resource.prlimit(worker.pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
 
-    yield lambda: limit(200_000), lambda: limit(resource.RLIM_INFINITY)
+    # A new store has 400 kB.
+    yield lambda: limit(600_000), lambda: limit(resource.RLIM_INFINITY)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="prlimit and tmpfs are Linux's")
