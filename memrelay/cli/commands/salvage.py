@@ -58,10 +58,13 @@ def _print_salvaged(salvaged: Salvaged, as_json: bool) -> None:
                 "rows": salvaged.rows,
                 "damaged": salvaged.guids,
                 "replaced": str(salvaged.kept) if salvaged.kept else None,
+                "notes": salvaged.notes,
             }
         )
         return
     replaced = f"; the replaced file is {salvaged.kept.name}" if salvaged.kept else ""
     print_line(f"{salvaged.path}: {counted(salvaged.rows['records'], 'record')}{replaced}")
+    for sentence in salvaged.notes:
+        print_line(f"  {sentence}")
     for guid in salvaged.guids:
         print_line(f"  {guid} has changed since it was written; check it, or delete it")

@@ -82,12 +82,18 @@ def _copy_pages(
 ) -> bool:
     """Copy all pages and return whether that succeeded.
 
-    Raises StoreBusy that names the disk at fault, which SQLite does not report.
+    Raises StoreBusy that names the disk at fault, and StoreDamaged with the damage, neither of
+    which SQLite reports.
     """
     try:
         with writing.backup("main", reading, "main") as backup:
             backup.step(-1)
         return backup.done
+    except (apsw.CorruptError, apsw.NotADBError) as error:
+        damaged, faults = source, structural_faults(reading)
+        if not faults:
+            damaged, faults = target, structural_faults(writing) or ["it cannot be written"]
+        raise StoreDamaged(f"{damaged} is damaged: {faults[0]}; {STEPS}") from error
     except (apsw.FullError, apsw.IOError) as error:
         if (unreadable := disk_error(source)) is not None:
             raise StoreBusy(unreadable_message(source, unreadable)) from error

@@ -148,7 +148,7 @@ def test_a_salvage_repairs_the_json_of_events(tmp_path: Path) -> None:
         connection.execute("UPDATE events SET at = -5 WHERE row = 1")
     new = tmp_path / "new.db"
 
-    rows = salvage_into(new, Path(store.path))
+    rows = salvage_into(new, Path(store.path)).rows
     store.close()
 
     assert (rows["kv"], rows["events"], rows["edges"], rows["views"]) == (2, 4, 3, 2)
