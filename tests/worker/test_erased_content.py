@@ -4,7 +4,7 @@ import msgspec
 import orjson
 import pytest
 
-from memrelay.worker.background.erasure import ErasedContent
+from memrelay.worker.background.erasure import FEW, ErasedContent
 
 GUID = "01a200a0-9980-7000-8018-9f7019b48c30"
 LONG, SHORT = 'The meeting is "at 3pm"\nin Oslo', "tea"
@@ -71,3 +71,17 @@ def test_messages_without_erased_content_are_not_recognized(text: str) -> None:
 def test_data_that_is_not_json_is_searched_as_text(data: bytes) -> None:
     assert not ERASED.in_json(data)
     assert ERASED.in_json(data + b" " + LONG.encode())
+
+
+def test_many_contents_are_found_like_few() -> None:
+    others = [("content", f"another text, number {number}") for number in range(2 * FEW)]
+    wanted = [("content", "the kettle is warm"), ("content", "the kettle is warm today")]
+    few, many = ErasedContent(wanted), ErasedContent([*others, *wanted])
+
+    for text, is_quote in {
+        "/write the kettle is warm": True,
+        "so the kettle is warm today, they say": True,
+        "the kettle is cold": False,
+        "the kettle": False,
+    }.items():
+        assert few.in_json(text.encode()) == many.in_json(text.encode()) == is_quote

@@ -11,6 +11,7 @@ from pathlib import Path
 import apsw
 import pytest
 
+from memrelay.bus.streams.purge import PAGE
 from memrelay.memory.control.catalog import Catalog
 from memrelay.memory.control.dead_letters import DeadLetter
 from memrelay.worker.background.erasure import FIRST_PAUSE_S
@@ -294,6 +295,29 @@ def test_a_short_content_does_not_match_longer_messages(empty: TestSystem) -> No
     said = [one.text for one in empty.client.log(uid)]
     assert "/write tea and cake" in said and "/write tea" not in said
     assert empty.contents(uid) == ["tea and cake"]
+
+
+def test_an_erasure_reads_each_message_once_and_reports_progress(empty: TestSystem) -> None:
+    uid = make_uid()
+    empty.start_worker(bundles=[make_bundle(uid)])
+    guid = empty.client.answer(uid, f"/write {CANARIES[0]}")["guid"]
+    with empty.client.redis.pipeline(transaction=False) as pipe:
+        for number in range(5000):
+            pipe.xadd(f"swarm:{{{uid}}}:chat", {"data": make_envelope(f"tea {number}")})
+        pipe.execute()
+    pages, before = 5000 // PAGE, count_reads(empty)
+
+    erased = type_command(empty, "erase", uid, "--guid", guid)
+
+    assert pages <= count_reads(empty) - before < 1.5 * pages
+    assert "the worker now erases messages that quote them" in erased.stderr
+    assert erased.stdout.startswith("erased 1 record, ") and holding(empty) == []
+
+
+def count_reads(system: TestSystem) -> int:
+    return int(
+        system.client.redis.info("commandstats").get("cmdstat_xrange", {"calls": 0})["calls"]
+    )
 
 
 def test_an_erasure_without_criteria_is_refused(empty: TestSystem) -> None:

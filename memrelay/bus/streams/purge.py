@@ -20,26 +20,52 @@ NOT_AN_INPUT = b"op"
 Holds = Callable[[bytes], bool]
 
 
-async def purge(
-    client: ReconnectingConnection,
-    uids: Iterable[str],
-    public: Iterable[str],
-    before_ms: int,
-    holds: Holds,
-) -> int:
-    """Delete all messages for which `holds` is true, and return how many there were.
+class LogPurge:
+    """Deletes messages from logs and inputs. A later pass reads what arrived since the last one.
 
-    This covers the swarm logs of the pipelines `uids`, the logs of the `public` swarms, and input
-    that is unread and arrived up to `before_ms`. Raises BusUnavailable and BusRefused.
+    It covers input that is unread and arrived up to `before_ms`. Methods raise BusUnavailable and
+    BusRefused.
     """
-    count = 0
-    for uid in uids:
-        count += await _purge_stream(client, input_key(uid), f"{before_ms}", holds)
-        for log in await _find_logs(client, uid):
-            count += await _purge_stream(client, log, "+", holds)
-    for name in public:
-        count += await _purge_stream(client, swarm_key(PUBLIC, name), "+", holds)
-    return count
+
+    def __init__(self, client: ReconnectingConnection, before_ms: int) -> None:
+        self._client, self._before = client, f"{before_ms}"
+        # The last entry that was read, by stream.
+        self._read: dict[str | bytes, str] = {}
+
+    async def purge_pipeline(self, uid: str, holds: Holds) -> int:
+        """Delete messages of a pipeline for which `holds` is true, and return how many there were.
+
+        This covers its input and its swarm logs.
+        """
+        count = await self._purge_stream(input_key(uid), self._before, holds)
+        for log in await _find_logs(self._client, uid):
+            count += await self._purge_stream(log, "+", holds)
+        return count
+
+    async def purge_public(self, public: Iterable[str], holds: Holds) -> int:
+        """Do the same for the logs of public swarms."""
+        count = 0
+        for name in public:
+            count += await self._purge_stream(swarm_key(PUBLIC, name), "+", holds)
+        return count
+
+    async def _purge_stream(self, key: str | bytes, end: str, holds: Holds) -> int:
+        """Purge up to the entry that is the newest one at the start."""
+        client, count = self._client, 0
+        newest = await client.call("XREVRANGE", key, end, "-", "COUNT", 1)
+        last = newest[0][0] if newest else b""
+        while last:
+            start = f"({self._read[key]}" if key in self._read else "-"
+            most = await read_count(client, key, PAGE)
+            entries = await client.call("XRANGE", key, start, last, "COUNT", most)
+            unwanted = [ident for ident, words in entries if _is_unwanted(words, holds)]
+            if unwanted:
+                count += await client.call("XDEL", key, *unwanted)
+            if entries:
+                self._read[key] = entries[-1][0].decode()
+            if len(entries) < most:
+                break
+        return count
 
 
 async def _find_logs(client: ReconnectingConnection, uid: str) -> list[bytes]:
@@ -53,24 +79,6 @@ async def _find_logs(client: ReconnectingConnection, uid: str) -> list[bytes]:
         found += keys
         if cursor == b"0":
             return found
-
-
-async def _purge_stream(
-    client: ReconnectingConnection, key: str | bytes, end: str, holds: Holds
-) -> int:
-    """Purge up to the entry that is the newest one at the start."""
-    newest = await client.call("XREVRANGE", key, end, "-", "COUNT", 1)
-    last, start, count = (newest[0][0] if newest else b""), "-", 0
-    while last:
-        most = await read_count(client, key, PAGE)
-        entries = await client.call("XRANGE", key, start, last, "COUNT", most)
-        unwanted = [ident for ident, words in entries if _is_unwanted(words, holds)]
-        if unwanted:
-            count += await client.call("XDEL", key, *unwanted)
-        if len(entries) < most:
-            break
-        start = "(" + entries[-1][0].decode()
-    return count
 
 
 def _is_unwanted(words: list[bytes], holds: Holds) -> bool:

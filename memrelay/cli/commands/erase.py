@@ -26,6 +26,8 @@ from memrelay.memory.records.deletion import NAME
 
 ERASURES = "records.erasures"
 POLL_INTERVAL_S, POLL_TIMEOUT_S, ANSWER_TIMEOUT_S = 0.1, 5.0, 60.0
+# Between two lines of progress.
+PROGRESS_S = 5.0
 COUNTS = ("records", "versions", "replies", "messages", "letters")
 Guids = Annotated[
     list[str] | None,
@@ -103,6 +105,10 @@ async def _erase(
         for name in stores:
             call = NewCall(source.uid, NAME, data, True, name, ACTOR)
             await send_call(requester, call, max(deadline - time.monotonic(), ANSWER_TIMEOUT_S))
+            note(
+                f"{name}: the records are deleted; the worker now erases messages that quote them, "
+                "and rewrites the files"
+            )
         for name in stores:
             call = NewCall(source.uid, ERASURES, b'{"limit": 1}', False, name, ACTOR)
             erasure = await _wait_for_end(requester, call, deadline)
@@ -117,13 +123,18 @@ async def _wait_for_end(requester: Requester, call: NewCall, deadline: float) ->
 
     While no worker serves the pipeline, as during a restart, it waits for the next one.
     """
+    started = reported = time.monotonic()
     while True:
         with suppress(BusUnavailable, BusBusy, NoOwner, NoAnswer):
             answer = await requester.call(call, POLL_TIMEOUT_S)
             items: list[dict[str, Any]] = answer.get("output", {}).get("items", [])
             if items and items[0]["ended_at"] is not None:
                 return items[0]
-        if time.monotonic() > deadline:
+        now = time.monotonic()
+        if now - reported >= PROGRESS_S:
+            reported = now
+            note(f"{call.store}: still erasing after {now - started:.0f} s")
+        if now > deadline:
             fail(
                 f"the records are erased from {call.store}, but not yet from all messages that "
                 "quote them; the worker continues, and records.erasures shows the end. If it does "

@@ -17,7 +17,7 @@ import structlog
 
 from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.errors import BusError
-from memrelay.bus.streams.purge import purge, rewrite_file
+from memrelay.bus.streams.purge import LogPurge, rewrite_file
 from memrelay.memory.engine.connection import translate_errors
 from memrelay.memory.engine.quotes import Quotes
 from memrelay.memory.engine.stores import OpenStores
@@ -40,6 +40,8 @@ MAX_REASON = 300
 # A shorter text must be all of a string, apart from a command in front: "ok" is in many messages
 # that have nothing to do with the record.
 SHORT = 12
+# Up to this many contents are looked for one by one. Beyond, each position of a text is looked up.
+FEW = 32
 GUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 COMMAND = re.compile(r"/\S+\s+")
 # A pipeline and the id of the first input of a cascade, in the key of what the input led to.
@@ -69,7 +71,8 @@ class ErasedContent:
         self._agents = agents
         self._guids, self._other_guids = set[str](), list[str]()
         self._texts, self._short = list[str](), set[str]()
-        self._long: dict[str, list[str]] = {}  # by their first SHORT characters
+        # Contents: all if they are few, else by their first SHORT characters.
+        self._contents, self._by_beginning = list[str](), dict[str, list[str]]()
         wanted = list(wanted)
         self._names = Quotes(text for sort, text in wanted if sort == "name")
         self._inputs = {text for sort, text in wanted if sort == "input"}
@@ -81,12 +84,16 @@ class ErasedContent:
             elif sort == "text":
                 self._texts.append(text)
             elif len(text := text.strip()) >= SHORT:
-                self._long.setdefault(text[:SHORT], []).append(text)
+                self._contents.append(text)
             elif text:
                 self._short.add(text)
+        self._contents = list(dict.fromkeys(self._contents))
+        if len(self._contents) > FEW:
+            for text in self._contents:
+                self._by_beginning.setdefault(text[:SHORT], []).append(text)
 
     def __bool__(self) -> bool:
-        found = self._guids or self._other_guids or self._texts or self._short or self._long
+        found = self._guids or self._other_guids or self._texts or self._short or self._contents
         return bool(found or self._names or self._inputs)
 
     def in_json(self, data: bytes) -> bool:
@@ -151,8 +158,10 @@ class ErasedContent:
             whole in self._short or COMMAND.sub("", whole, count=1).strip() in self._short
         ):
             return True
-        known = self._long
-        return bool(known) and any(
+        known = self._by_beginning
+        if not known:
+            return any(one in text for one in self._contents)
+        return any(
             text.startswith(one, start)
             for start in range(len(text) - SHORT + 1)
             for one in known.get(text[start : start + SHORT], ())
@@ -265,21 +274,20 @@ class ErasureTask:
     ) -> None:
         """Repeat until nothing is found: an input that runs meanwhile may quote a record again."""
         content, total = ErasedContent((one[1:] for one in erasure.wanted), self._agents), (0, 0, 0)
+        logs = LogPurge(control, erasure.asked_at)
         for _ in range(MAX_PASSES):
-            found = await self._pass(control, content, erasure.asked_at)
+            found = await self._pass(logs, content)
             total = total[0] + found[0], total[1] + found[1], total[2] + found[2]
             if not any(found):
                 break
         await self._in_thread(partial(_forget_wanted, erasure=erasure, counts=total), name)
 
-    async def _pass(
-        self, control: ReconnectingConnection, content: ErasedContent, asked_at: int
-    ) -> tuple[int, int, int]:
+    async def _pass(self, logs: LogPurge, content: ErasedContent) -> tuple[int, int, int]:
         """Return the numbers of erased replies, messages and dead letters."""
         self._drop(content.in_json)
-        messages = await purge(control, (), self._public, asked_at, content.in_json)
+        messages = await logs.purge_public(self._public, content.in_json)
         for uid in self._uids:
-            messages += await purge(control, [uid], (), asked_at, partial(content.in_log, uid))
+            messages += await logs.purge_pipeline(uid, partial(content.in_log, uid))
         letters = await self._shared.catalog.dead_letters.erase(self._uids, content.in_json)
         replies = 0
         for store in self._stores:
