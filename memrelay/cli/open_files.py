@@ -9,7 +9,7 @@ HANDLES_PER_STORE, OTHER_HANDLES = 3, 128
 # Handles for the connections of a web server in the same process: at most this part of all.
 WEB_HANDLES, WEB_PART = 2_000, 4
 # The memory of an open store, and the part of the memory that all stores together may take.
-STORE_BYTES, MEMORY_PART = 200_000, 8
+STORE_BYTES, MEMORY_PART = 350_000, 8
 # More handles are never requested (memrelay/cli/process.py raises the soft limit).
 WANTED_HANDLES = 65_536
 

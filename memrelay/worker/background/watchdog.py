@@ -5,9 +5,11 @@ import os
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import AsyncExitStack, suppress
+from itertools import count
 from pathlib import Path
 from typing import Self
 
+from memrelay.memory.engine.free_memory import return_free_memory
 from memrelay.memory.engine.memory_id import store_path
 from memrelay.memory.engine.stores import OpenStores
 from memrelay.memory.engine.threads import DatabaseThread
@@ -17,6 +19,8 @@ from memrelay.worker.waiting import in_background
 TICK_S = 0.05
 # Pause between two probes of a thread's open stores.
 PROBE_PAUSE_S = 2.0
+# Probes between two returns of freed memory.
+PROBES_PER_TRIM = 15
 
 
 class Watchdog:
@@ -67,9 +71,11 @@ class Watchdog:
             self._lag_s = max(self._lag_s, time.monotonic() - due)
 
     async def _probe(self) -> None:
-        while True:
+        for number in count(1):
             found: dict[str, str] = {}
             for thread in self._threads:
                 found |= await thread.run(OpenStores.probe)
             self._faults = found
+            if self._threads and number % PROBES_PER_TRIM == 0:
+                await self._threads[0].run(lambda _stores: return_free_memory())
             await asyncio.sleep(PROBE_PAUSE_S)

@@ -1,14 +1,16 @@
 """The open stores of a thread: found by memory_id, limited in number, never closed during a
 transaction."""
 
+import resource
 from pathlib import Path
 
 import apsw
 import pytest
 
+from memrelay.memory.engine.free_memory import return_free_memory
 from memrelay.memory.engine.memory_id import store_path
 from memrelay.memory.engine.store import Store
-from memrelay.memory.engine.stores import MOST_WITH_PAGES, OpenStores
+from memrelay.memory.engine.stores import IDLE_PROBES, MOST_WITH_PAGES, OpenStores
 from memrelay.memory.errors import BadMemoryId, StoreBroken, StoreFenced
 from memrelay.memory.records.writing import write
 from tests.memory.builders import contents, make_record, read_all, write_all
@@ -165,4 +167,45 @@ def test_the_pages_of_all_but_the_last_used_stores_are_freed(tmp_path: Path) -> 
 
     assert before - apsw.memory_used() > surplus * size
     assert [len(one.content) for one in read_all(stores.get(names[0]))] == [size]
+    stores.close_all()
+
+
+def test_stores_that_nobody_uses_are_closed_and_open_again(tmp_path: Path) -> None:
+    stores = OpenStores(tmp_path, 2)
+    unused, used = [stores.get(name) for name in IDS[:2]]
+    write_all(unused, "tea")
+
+    for _ in range(IDLE_PROBES + 1):
+        stores.get(IDS[1])
+        stores.probe()
+
+    assert not is_open(unused) and stores.get(IDS[1]) is used
+    assert contents(read_all(stores.get(IDS[0]))) == ["tea"]
+    stores.close_all()
+
+
+def read_rss() -> int:
+    """Return the bytes of memory that this process has, without what the allocator keeps."""
+    return_free_memory()
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize()
+
+
+@pytest.mark.slow
+def test_many_new_stores_leave_little_memory_when_they_are_idle(tmp_path: Path) -> None:
+    count, most_per_store = 300, 100_000
+    stores = OpenStores(tmp_path, 1000)
+    write_all(stores.get(IDS[0]), "warm")
+    before = read_rss()
+
+    grown = []
+    for turn in range(3):
+        for number in range(count):
+            write_all(stores.get(f"instances/a3d8f1b2/turn{turn}-{number}"), f"tea {number}")
+        for _ in range(IDLE_PROBES + 1):
+            stores.probe()
+        grown.append(read_rss() - before)
+
+    assert max(grown) < count * most_per_store
+    assert grown[-1] - grown[0] < 2 * count * most_per_store / 10
     stores.close_all()
