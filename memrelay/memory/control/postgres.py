@@ -11,7 +11,7 @@ from psycopg import AsyncConnection, AsyncRawCursor
 
 from memrelay.memory.control.database import Row, Sql
 from memrelay.memory.errors import StoreBroken, StoreBusy
-from memrelay.memory.postgres import OPTIONS, SCHEMA
+from memrelay.memory.postgres import OPTIONS, SCHEMA, describe
 
 # Excludes other writers, as SQLite does. The number is arbitrary ("memr").
 LOCK = "SELECT pg_advisory_xact_lock(1835363698)"
@@ -119,10 +119,11 @@ class _Line:
                     yield await self._open()
             except (psycopg.OperationalError, psycopg.InterfaceError, TimeoutError) as error:
                 await self.close()
-                reason = str(error).strip() or f"no answer within {self._timeout_s:g} s"
+                reason = describe(error) if isinstance(error, psycopg.Error) else ""
+                reason = reason or f"no answer within {self._timeout_s:g} s"
                 raise StoreBusy(f"PostgreSQL (storage.url): {reason}; it is retried") from error
             except psycopg.DatabaseError as error:
-                raise StoreBroken(f"PostgreSQL (storage.url) refuses: {error}") from error
+                raise StoreBroken(f"PostgreSQL (storage.url) refuses: {describe(error)}") from error
 
     async def _open(self) -> AsyncConnection[Any]:
         """Return a connection that works. The server may have closed the idle one."""

@@ -24,7 +24,7 @@ from memrelay.memory.engine.journal.tables import (
     TAKE_OVER,
 )
 from memrelay.memory.errors import StoreBroken, StoreBusy, StoreFenced
-from memrelay.memory.postgres import OPTIONS, SCHEMA
+from memrelay.memory.postgres import OPTIONS, SCHEMA, describe
 
 Value = TypeVar("Value")
 # A statement that takes longer counts as lost.
@@ -248,12 +248,12 @@ class PostgresJournals:
             yield self._open()
         except (psycopg.OperationalError, psycopg.InterfaceError) as error:
             self.close()
-            reason = str(error).strip() or f"no answer within {TIMEOUT_S:g} s"
+            reason = describe(error) or f"no answer within {TIMEOUT_S:g} s"
             raise StoreBusy(f"PostgreSQL (storage.url): {reason}; it is retried") from error
         except psycopg.DatabaseError as error:
             if error.sqlstate == FENCED:
                 raise StoreFenced(store, 0) from error
-            raise StoreBroken(f"PostgreSQL (storage.url) refuses: {error}") from error
+            raise StoreBroken(f"PostgreSQL (storage.url) refuses: {describe(error)}") from error
 
     def _open(self) -> Connection[Any]:
         if self._connection is None or self._connection.closed:

@@ -25,7 +25,7 @@ from memrelay.memory.engine.journal.patches import Patch, Position, read_positio
 from memrelay.memory.engine.journal.postgres import PostgresJournals
 from memrelay.memory.engine.memory_id import store_path
 from memrelay.memory.errors import MemoryFault, StoreBroken, StoreBusy
-from memrelay.memory.postgres import OPTIONS
+from memrelay.memory.postgres import OPTIONS, describe
 
 log = structlog.stdlib.get_logger(__name__)
 PAUSE_S = 1.0
@@ -167,7 +167,7 @@ class Projector:
                 for table in TEXTS:
                     tables.target.execute(f"VACUUM FULL {table}".encode())
         except psycopg.Error as error:
-            raise StoreBusy(f"PostgreSQL (storage.url): {error}; it is retried") from error
+            raise StoreBusy(f"PostgreSQL (storage.url): {describe(error)}; it is retried") from error
 
     def _run(self) -> None:
         while not self._ending.wait(PAUSE_S):

@@ -31,12 +31,15 @@ TABLES = (
     "CREATE TABLE generations(store text NOT NULL, generation bigint NOT NULL, key bytea NOT NULL, "
     "PRIMARY KEY (store, generation))",
     "CREATE TABLE journal(store text NOT NULL, n bigint NOT NULL, epoch bigint NOT NULL, "
-    "schema int NOT NULL, mark text NOT NULL, patch bytea STORAGE EXTERNAL NOT NULL, "
+    "schema int NOT NULL, mark text NOT NULL, patch bytea NOT NULL, "
     "PRIMARY KEY (store, n)) PARTITION BY HASH (store)",
+    # Encrypted data cannot be compressed again. PostgreSQL 16 could say so in CREATE TABLE.
+    # Partitions take this over from the table.
+    "ALTER TABLE journal ALTER COLUMN patch SET STORAGE EXTERNAL",
     *_partitions("journal"),
     "CREATE TABLE snapshots(store text NOT NULL, upload text NOT NULL, part int NOT NULL, "
-    "data bytea STORAGE EXTERNAL NOT NULL, PRIMARY KEY (store, upload, part)) "
-    "PARTITION BY HASH (store)",
+    "data bytea NOT NULL, PRIMARY KEY (store, upload, part)) PARTITION BY HASH (store)",
+    "ALTER TABLE snapshots ALTER COLUMN data SET STORAGE EXTERNAL",
     *_partitions("snapshots"),
 )
 # Appends the next commit of a store.
