@@ -15,7 +15,9 @@ from contextlib import suppress
 from types import FrameType
 from typing import Protocol
 
-from memrelay.bus.client.reconnecting import ReconnectingConnection
+import structlog
+
+from memrelay.bus.client.reconnecting import Backoff, ReconnectingConnection
 from memrelay.bus.client.url import Address
 from memrelay.bus.embedded.launcher import EmbeddedServer
 from memrelay.bus.errors import BusError
@@ -23,6 +25,11 @@ from memrelay.cli.composition import NoBus, bus_address, run, run_with_settings
 from memrelay.cli.logs import LogFormat
 from memrelay.cli.open_files import WANTED_HANDLES
 from memrelay.cli.settings import Settings
+from memrelay.memory.errors import StoreBusy
+from memrelay.worker.errors import first_cause
+from memrelay.worker.waiting import wait
+
+log = structlog.stdlib.get_logger(__name__)
 
 
 def raise_handle_limit() -> None:
@@ -99,6 +106,8 @@ SERVER_GRACE_S = 1.5
 # Time for the clients of the bus to disconnect. Process managers kill after 5 s.
 DISCONNECT_TIMEOUT_S = 4.0
 POLL_INTERVAL_S = 0.05
+# Pauses between attempts to reach PostgreSQL double from the first to the longest.
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.25, 2.0
 
 
 class Service(Protocol):
@@ -158,9 +167,13 @@ async def _serve(
     stop_requested = make_stop_event()
     address = await _wait_for_bus(settings, stop_requested)
     services = [make_service(settings, address) for make_service in factories]
+    run_service = _run_again if settings.storage.url else _run_once
     tune_runtime()
     async with asyncio.TaskGroup() as tasks:
-        running = [(service, tasks.create_task(service.run())) for service in services]
+        running = [
+            (service, tasks.create_task(run_service(service, stop_requested)))
+            for service in services
+        ]
         helpers = [tasks.create_task(server.supervise())] if server else []
         if prepare is not None:
             helpers.append(tasks.create_task(_prepare(settings, services, prepare)))
@@ -172,6 +185,30 @@ async def _serve(
             await _wait_for_disconnects(address)
         for task in helpers:
             task.cancel()
+
+
+async def _run_once(service: Service, stop_requested: asyncio.Event) -> None:
+    await service.run()
+
+
+async def _run_again(service: Service, stop_requested: asyncio.Event) -> None:
+    """Run a service until it is stopped. Start it again while PostgreSQL is down."""
+    loop = asyncio.get_running_loop()
+    backoff = Backoff(
+        first_s=FIRST_PAUSE_S, most_s=LONGEST_PAUSE_S, healthy_after_s=LONGEST_PAUSE_S
+    )
+    while not stop_requested.is_set():
+        began = loop.time()
+        try:
+            await service.run()
+            return
+        except* StoreBusy as errors:
+            reason = str(first_cause(errors))
+        life_s = loop.time() - began if service.ready.is_set() else 0
+        service.ready.clear()
+        pause_s = backoff.delay_s(life_s)
+        log.warning("storage_unavailable", reason=reason, pause_s=pause_s)
+        await wait(stop_requested, pause_s)
 
 
 async def _prepare(settings: Settings, services: Sequence[Service], prepare: Prepare) -> None:
