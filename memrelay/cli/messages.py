@@ -50,7 +50,8 @@ async def send_and_wait(requester: Requester, entry: NewEntry, wait_s: float) ->
 
 
 def print_results(report: dict[str, Any], *, whole: bool = False, hint: str = "") -> bool:
-    """Print the results as JSON lines: payloads, or whole envelopes. Return whether it worked.
+    """Print the results as JSON lines: payloads, or whole envelopes. Return whether it worked: the
+    message is no dead letter, and no agent answered with an error.
 
     If no agent handled the message, `hint` tells the user how to correct it.
     """
@@ -100,4 +101,12 @@ def _print_notes(report: dict[str, Any], hint: str) -> bool:
             note(f"{result['from']} left out {left_out} more results; narrow the search")
     if not report["results"] and len(report) == 3:
         note(hint or "no agent handled this message")
-    return "errors" not in report
+    answers_error = any(_is_error(value) for _, value in list_values(report))
+    return "errors" not in report and not answers_error
+
+
+def _is_error(value: Any) -> bool:
+    """Return whether an answer is `{"error": ...}`, or has the `is_error` of `memory_tool`."""
+    if not isinstance(value, dict):
+        return False
+    return value.keys() == {"error"} or value.get("is_error") is True

@@ -7,12 +7,18 @@ CascadeFault
 └── TooManyBytes
 """
 
-from traceback import TracebackException
+from collections import deque
+from pathlib import Path
+from traceback import TracebackException, walk_tb
 
 from memrelay.pipelines.secret_references import NO_SECRETS, SecretResolver
 
 # Characters of an exception's text that are kept.
 MAX_CHARACTERS = 10_000
+# Frames of a traceback that a dead letter keeps, and the characters of each.
+MAX_FRAMES, MAX_FRAME = 3, 120
+# The folder of the code that runs the blocks.
+WORKER = str(Path(__file__).parent)
 
 
 class CascadeFault(Exception):
@@ -83,6 +89,19 @@ def describe_error(fault: BaseException, secrets: SecretResolver = NO_SECRETS) -
     whole = str(TracebackException(_Text, _Text(fault), None))
     text = secrets.redact(whole)[:MAX_CHARACTERS]
     return text.encode(errors="backslashreplace").decode()
+
+
+def describe_frames(fault: BaseException) -> str:
+    """Return the last frames of an exception's traceback, a line each, and the worker's none.
+
+    A line has the file's name without its folder, the line number and the function.
+    """
+    frames = deque[str](maxlen=MAX_FRAMES)
+    for frame, number in walk_tb(fault.__traceback__):
+        code = frame.f_code
+        if not code.co_filename.startswith(WORKER):
+            frames.append(f"{Path(code.co_filename).name}:{number} in {code.co_name}"[:MAX_FRAME])
+    return "".join(f"\n  {frame}" for frame in frames)
 
 
 def first_cause(error: BaseException) -> BaseException:

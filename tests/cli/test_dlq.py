@@ -100,6 +100,7 @@ def test_many_letters_are_replayed_in_their_order(program: Program, client: Clie
     client.await_quiet(uid)
 
     assert [one["replayed"] for one in replayed.lines] == idents
+    assert "250 dead letters failed again" in replayed.err
     assert {one["attempts"] for one in dlq(program, "ls", uid).lines} == {2}
 
 
@@ -111,12 +112,36 @@ def test_a_letter_that_fails_again_has_one_more_attempt(program: Program, client
     both = dlq(program, "replay", uid, "--all")
     client.await_quiet(uid)
 
-    assert (replayed.code, replayed.lines) == (0, [{"replayed": first, "pipeline_uid": uid}])
+    (line,) = replayed.lines
+    assert (replayed.code, line["replayed"], line["pipeline_uid"]) == (1, first, uid)
+    assert "has no swarm" in line["error"]
+    assert "1 dead letter failed again; `memrelay dlq show` has the reasons" in replayed.err
     assert [one["replayed"] for one in both.lines] == [first, second]
     assert [(one["id"], one["attempts"]) for one in dlq(program, "ls", uid).lines] == [
         (first, 3),
         (second, 2),
     ]
+
+
+def test_a_replay_without_a_wait_only_starts(program: Program, client: Client) -> None:
+    uid, (ident,) = uid_of(program), add_dead_letters(program, client, "tea")
+
+    ended = dlq(program, "replay", uid, ident, "--wait", "0")
+    client.await_quiet(uid)
+
+    assert (ended.code, ended.lines) == (0, [{"replayed": ident, "pipeline_uid": uid}])
+
+
+def test_an_answer_that_is_an_error_ends_say_with_1(program: Program, client: Client) -> None:
+    keeper = make_agent("keeper", "memory_write", {}, senders="User", on="chat", to="chat")
+    uid = make_uid()
+    deploy(program, make_bundle(uid, keeper, name="homeless"))
+    client.await_served(uid)
+
+    said = program.run("say", "homeless", "tea")
+
+    assert said.code == 1 and said.lines[0].keys() == {"error"}
+    assert program.run("rm", uid).code == 0
 
 
 def test_a_replay_succeeds_after_the_bundle_is_fixed(program: Program, client: Client) -> None:

@@ -163,7 +163,7 @@ def test_a_broken_operation_changes_nothing_and_fails_alone(system: TestSystem) 
     made = call(system, uid, CREATE, {"content": "tea"})
 
     (letter,) = system.dead_letters(uid)
-    assert letter.error == "trials.break: ZeroDivisionError: broken"
+    assert letter.error.splitlines()[0] == "trials.break: ZeroDivisionError: broken"
     assert system.contents(uid) == [made["content"]] == ["tea"]
 
 

@@ -2,17 +2,19 @@
 
 import re
 import sys
-from asyncio import gather
+from asyncio import create_task, gather
+from collections import Counter
 from collections.abc import AsyncIterator, Iterable
 from functools import partial
 from typing import Annotated, Any, NamedTuple
 
 import typer
 
+from memrelay.bus.errors import NoAnswer
+from memrelay.bus.request import Requester
 from memrelay.bus.streams.entry import NewEntry
-from memrelay.bus.streams.ingress import Ingress
 from memrelay.cli.composition import bus_address, fail, find_pipeline, note, open_catalog, run
-from memrelay.cli.options import Json, JsonAnyway, Pipeline, pipeline_argument
+from memrelay.cli.options import Json, JsonAnyway, Pipeline, Wait, pipeline_argument
 from memrelay.cli.settings import Settings
 from memrelay.cli.terminal.output import print_json, report_progress
 from memrelay.cli.terminal.readable import counted, moment, print_list
@@ -152,23 +154,30 @@ def replay(
     *,
     everything: All = False,
     reason: Reason = "",
+    wait: Wait = 30.0,
     as_json: JsonAnyway = False,
 ) -> None:
-    """Run dead letters again, with their own ids and the active bundle.
+    """Run dead letters again, with their own ids and the active bundle, and wait for the results.
 
-    Each one stays in the list until it succeeds.
+    Each one stays in the list until it succeeds. The exit code is 1 if one failed again or has not
+    ended after `--wait` seconds. `--wait 0` does not wait.
     """
     _check_choice(idents, everything, reason)
 
     async def command(settings: Settings) -> None:
-        async with open_catalog(settings) as catalog, Ingress(bus_address(settings)) as ingress:
+        async with open_catalog(settings) as catalog, Requester(bus_address(settings)) as requester:
             uid = await _find_uid(catalog, pipeline)
             chosen = await _choose(catalog, uid, idents, reason)
-            remaining = len(chosen)
+            counts, replay = Counter[str](), Replay(requester, wait)
             async for entries in _replay_batches(catalog, uid, chosen):
-                remaining -= await _append(ingress, entries)
-        if remaining:
-            fail(f"{counted(remaining, 'dead letter')} could not be replayed")
+                counts.update(await replay.run(entries))
+        faults = [
+            (len(chosen) - counts.total(), "could not be replayed"),
+            (counts["failed"], "failed again; `memrelay dlq show` has the reasons"),
+            (counts["open"], f"not ended within {wait:g} s; `memrelay dlq ls` lists what is left"),
+        ]
+        if texts := [f"{counted(count, 'dead letter')} {text}" for count, text in faults if count]:
+            fail("\n".join(texts))
 
     run(command)
 
@@ -227,19 +236,53 @@ async def _replay_batches(
     yield batch
 
 
-async def _append(ingress: Ingress, entries: list[NewEntry]) -> int:
-    """Append all entries in order, print each one, and return their number.
+class Replay:
+    """Append entries in order and wait for their results, up to `wait_s` seconds in all batches.
 
-    Raises the errors of `Ingress.append`.
+    It prints a line for each: {"replayed", "pipeline_uid"}, and "error" if it failed again.
     """
-    answers = await gather(*map(ingress.append, entries), return_exceptions=True)
-    for entry, answer in zip(entries, answers, strict=True):
-        if isinstance(answer, BaseException):
-            raise answer
-        report_progress(
-            partial(print_json, {"replayed": entry.replay_of, "pipeline_uid": entry.uid})
-        )
-    return len(entries)
+
+    def __init__(self, requester: Requester, wait_s: float) -> None:
+        self._requester, self._wait_s = requester, wait_s
+
+    async def run(self, entries: list[NewEntry]) -> list[str]:
+        """Return what became of each entry: "done", "failed", "open" or "appended".
+
+        Raises the errors of `Ingress.append`.
+        """
+        run_one = self._say if self._wait_s else self._append
+        tasks = [create_task(run_one(entry)) for entry in entries]
+        try:
+            outcomes = [await task for task in tasks]
+        finally:
+            for task in tasks:
+                task.cancel()
+            await gather(*tasks, return_exceptions=True)
+        if "open" in outcomes:
+            self._wait_s = 0  # no worker runs, or it is too slow: append the rest
+        return outcomes
+
+    async def _append(self, entry: NewEntry) -> str:
+        await self._requester.ingress.append(entry)
+        _print_replay(entry, {})
+        return "appended"
+
+    async def _say(self, entry: NewEntry) -> str:
+        try:
+            report = await self._requester.say(entry, self._wait_s)
+        except NoAnswer as error:
+            if not error.ident:
+                raise
+            _print_replay(entry, {})
+            return "open"
+        errors = report.get("errors", ())
+        _print_replay(entry, {"error": errors[0]} if errors else {})
+        return "failed" if errors else "done"
+
+
+def _print_replay(entry: NewEntry, more: dict[str, str]) -> None:
+    line = {"replayed": entry.replay_of, "pipeline_uid": entry.uid, **more}
+    report_progress(partial(print_json, line))
 
 
 async def _find_uid(catalog: Catalog, uid_or_name: str) -> str:

@@ -30,7 +30,7 @@ def say(
 ) -> None:
     """Send a message to a swarm and print the results, one JSON line each.
 
-    No output is a valid result.
+    No output is a valid result. The exit code is 1 if the message failed or an answer is an error.
     """
 
     async def command(settings: Settings) -> None:

@@ -22,7 +22,13 @@ from memrelay.memory.records.ids import input_time_ms
 from memrelay.pipelines.plan import Plan
 from memrelay.pipelines.secret_references import NO_SECRETS, SecretResolver
 from memrelay.worker.deliver.settled import SettledInputs
-from memrelay.worker.errors import CascadeFault, describe_error, find_subscriber, subscriber_note
+from memrelay.worker.errors import (
+    CascadeFault,
+    describe_error,
+    describe_frames,
+    find_subscriber,
+    subscriber_note,
+)
 from memrelay.worker.limits import WorkerLimits
 from memrelay.worker.run.calls import (
     answer_by_key,
@@ -435,8 +441,10 @@ class Batch:
             attempts = self._limits.retries + 1
         if reason:
             where = f" ({subscriber})" if subscriber else ""
-            self._result.outcomes.append(failed_outcome(one, reason + where, attempts))
-            if not isinstance(fault, CascadeFault | Transient):
+            is_defect = not isinstance(fault, CascadeFault | Transient)
+            frames = describe_frames(fault) if is_defect else ""
+            self._result.outcomes.append(failed_outcome(one, reason + where, attempts, frames))
+            if is_defect:
                 self._log_failure(one, subscriber, fault)
 
     def _log_failure(self, one: Work, subscriber: str, fault: BaseException) -> None:

@@ -101,7 +101,7 @@ def _to_letter(outcome: Outcome, now_ms: int) -> DeadLetter:
         outcome.id,
         dead_letter.swarm,
         dead_letter.data,
-        dead_letter.error[:MAX_REASON],
+        dead_letter.error[:MAX_REASON] + dead_letter.frames,
         dead_letter.bundle,
         now_ms,
         agent=dead_letter.agent,

@@ -15,7 +15,7 @@ from memrelay.worker.run.inputs import Entry, Input, Published, Work
 
 
 class NewDeadLetter(Struct, frozen=True):
-    """A failed input as it arrived, and the reason."""
+    """A failed input as it arrived, and the reason. `frames` are those of `describe_frames`."""
 
     error: str
     swarm: str
@@ -26,6 +26,7 @@ class NewDeadLetter(Struct, frozen=True):
     hop: str = ""
     published: bool = False
     attempts: int = 1
+    frames: str = ""
 
 
 class Outcome(Struct, gc=False):
@@ -162,10 +163,10 @@ def new_outcome(work: Input, store: str = "") -> Outcome:
     )
 
 
-def failed_outcome(work: Work, error: str, attempts: int = 1) -> Outcome:
+def failed_outcome(work: Work, error: str, attempts: int = 1, frames: str = "") -> Outcome:
     """Return the outcome of an input that becomes a dead letter."""
     if isinstance(work, Entry):
-        return _fail_entry(work, error, attempts)
+        return _fail_entry(work, error, attempts, frames)
     outcome = new_outcome(work)
     outcome.dead_letter = NewDeadLetter(
         error,
@@ -177,11 +178,12 @@ def failed_outcome(work: Work, error: str, attempts: int = 1) -> Outcome:
         str(work.hop),
         work.published > 0,
         attempts,
+        frames,
     )
     return outcome
 
 
-def _fail_entry(entry: Entry, error: str, attempts: int) -> Outcome:
+def _fail_entry(entry: Entry, error: str, attempts: int, frames: str) -> Outcome:
     if name := entry.text(b"op"):
         error = f"{name[:100]}: {error}"
     dead_letter = NewDeadLetter(
@@ -194,6 +196,7 @@ def _fail_entry(entry: Entry, error: str, attempts: int) -> Outcome:
         entry.text(b"hop"),
         bool(entry.field(b"published")),
         attempts,
+        frames,
     )
     return Outcome(
         entry.key,
