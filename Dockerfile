@@ -4,26 +4,31 @@
 #   docker build -t memrelay .
 #   docker build -t memrelay:slim --build-arg EMBEDDER=none .    # without the built-in embedder
 
-FROM python:3.12-slim AS build
+# A pinned image: --build-arg PYTHON_IMAGE=python:3.12-slim@sha256:...
+ARG PYTHON_IMAGE=python:3.12-slim
+
+FROM ${PYTHON_IMAGE} AS build
 ARG EMBEDDER=local
 WORKDIR /src
 COPY requirements.lock pyproject.toml ./
 COPY deploy/install.py deploy/
 SHELL ["/bin/bash", "-euo", "pipefail", "-c"]
+ENV UV_LINK_MODE=copy
 # deploy/install.py takes the hashes of requirements.lock. uv and pip stay in this stage.
-RUN case "$EMBEDDER" in \
-        local) embedder=(--extra local) ;; \
-        none) embedder=() ;; \
+RUN --mount=type=cache,target=/root/.cache \
+    case "$EMBEDDER" in \
+        local) embedder=--extra=local ;; \
+        none) embedder= ;; \
         *) echo 'EMBEDDER must be local or none' >&2; exit 1 ;; \
     esac && \
     python -m venv /opt/tools && \
     python -m venv --without-pip /opt/memrelay && \
     python deploy/install.py --into /opt/memrelay --tools /opt/tools --project none --group build \
-        --extra mcp --extra postgres --extra objects --extra jwt --extra seal "${embedder[@]}"
+        --extra mcp --extra postgres --extra objects --extra jwt --extra seal ${embedder:+"$embedder"}
 COPY . .
 RUN pip --python /opt/memrelay/bin/python install --no-cache-dir --no-deps --no-build-isolation .
 
-FROM python:3.12-slim
+FROM ${PYTHON_IMAGE}
 RUN useradd --system --uid 10001 --user-group --home-dir /data --shell /usr/sbin/nologin memrelay && \
     install -d -o memrelay -g memrelay -m 700 /data
 COPY --from=build /opt/memrelay /opt/memrelay

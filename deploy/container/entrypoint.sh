@@ -1,10 +1,34 @@
 #!/bin/sh
-# Entry point of the container: `memrelay COMMAND`, after two preparations.
+# Entry point of the container: `memrelay COMMAND`, after three preparations.
 #
+# - `{BUS_PASSWORD}` in MEMRELAY_BUS__URL and `{STORAGE_PASSWORD}` in MEMRELAY_STORAGE__URL become the
+#   values of these variables, percent-encoded. So a password may have any characters.
 # - `up` and `web` listen on all addresses, which requires a key. If no key exists, a first one for
 #   everything is created and written to FIRST_KEY_FILE. An empty FIRST_KEY_FILE turns this off.
 # - `check-health` is the health check of a container that serves HTTP.
 set -eu
+
+# put_in PASSWORD URL: print the URL with the password in place of {...}
+put_in() {
+    python3 - "$1" "$2" <<'PYTHON'
+import re
+import sys
+from urllib.parse import quote
+
+print(re.sub(r"\{[A-Z_]+\}", lambda match: quote(sys.argv[1], safe=""), sys.argv[2]))
+PYTHON
+}
+
+case "${MEMRELAY_BUS__URL:-}" in *'{BUS_PASSWORD}'*)
+    MEMRELAY_BUS__URL=$(put_in "${BUS_PASSWORD:?is in MEMRELAY_BUS__URL}" "$MEMRELAY_BUS__URL")
+    export MEMRELAY_BUS__URL
+    ;;
+esac
+case "${MEMRELAY_STORAGE__URL:-}" in *'{STORAGE_PASSWORD}'*)
+    MEMRELAY_STORAGE__URL=$(put_in "${STORAGE_PASSWORD:?is in MEMRELAY_STORAGE__URL}" "$MEMRELAY_STORAGE__URL")
+    export MEMRELAY_STORAGE__URL
+    ;;
+esac
 
 case "${1:-up}" in
 check-health)

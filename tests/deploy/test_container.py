@@ -162,3 +162,27 @@ def test_a_container_without_a_key_file_says_how_to_create_a_key(container: Cont
 
     assert container.process.wait(60) == 1
     assert "memrelay keys create" in container.output
+
+
+def test_the_entry_point_puts_percent_encoded_passwords_into_the_urls(tmp_path: Path) -> None:
+    program = tmp_path / "memrelay"
+    program.write_text("#!/bin/sh\necho $MEMRELAY_BUS__URL $MEMRELAY_STORAGE__URL\n")
+    program.chmod(0o755)
+    environment = {
+        "PATH": f"{tmp_path}:{os.environ['PATH']}",
+        "BUS_PASSWORD": r"p@s/s w:%$1\1",
+        "STORAGE_PASSWORD": "#?&",
+        "MEMRELAY_BUS__URL": "redis://:{BUS_PASSWORD}@valkey:6379/0",
+        "MEMRELAY_STORAGE__URL": "postgresql://memrelay:{STORAGE_PASSWORD}@postgres/memrelay",
+    }
+    command = [ENTRY_POINT, "worker"]
+
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    without = {name: value for name, value in environment.items() if name != "BUS_PASSWORD"}
+    failed = subprocess.run(command, env=without, capture_output=True, text=True)
+
+    assert done.stdout.split() == [
+        "redis://:p%40s%2Fs%20w%3A%25%241%5C1@valkey:6379/0",
+        "postgresql://memrelay:%23%3F%26@postgres/memrelay",
+    ]
+    assert failed.returncode != 0 and "BUS_PASSWORD" in failed.stderr

@@ -35,15 +35,35 @@ def test_hadolint_accepts_the_dockerfile() -> None:
     check(TOOLS / "hadolint", "Dockerfile")
 
 
-def test_the_compose_file_follows_the_specification() -> None:
-    check(TOOLS / "check-jsonschema", "--builtin-schema", "vendor.compose-spec", "compose.yaml")
+COMPOSE_FILES = [CHECKOUT / "compose.yaml", CHECKOUT / "deploy" / "container" / "parts.yaml"]
 
 
-def test_the_parts_start_only_when_they_are_asked_for() -> None:
-    services = yaml.safe_load((CHECKOUT / "compose.yaml").read_text())["services"]
+@pytest.mark.parametrize("file", COMPOSE_FILES, ids=lambda file: file.stem)
+def test_a_compose_file_follows_the_specification(file: Path) -> None:
+    check(TOOLS / "check-jsonschema", "--builtin-schema", "vendor.compose-spec", file)
 
-    assert [name for name, service in services.items() if "profiles" not in service] == ["server"]
-    ports = [port for service in services.values() for port in service.get("ports", ())]
+
+def test_compose_has_no_default_passwords_and_takes_any_characters() -> None:
+    for file in COMPOSE_FILES:
+        text = file.read_text()
+        passwords = re.findall(r"\$\{\w*PASSWORD\w*(..)", text)
+        assert set(passwords) <= {":?"}, passwords
+        for service in yaml.safe_load(text)["services"].values():
+            # A command in one text is split at spaces, and a URL needs percent-encoding.
+            assert "$" not in str(service.get("command", "")) or isinstance(
+                service["command"], list
+            )
+            urls = [value for value in service.get("environment", {}).values() if "://" in value]
+            assert not [url for url in urls if "$" in url]
+
+
+def test_published_ports_differ_and_are_local() -> None:
+    ports = [
+        port
+        for file in COMPOSE_FILES
+        for service in yaml.safe_load(file.read_text())["services"].values()
+        for port in service.get("ports", ())
+    ]
     assert len(ports) == len(set(ports)) == 3
     assert all(port.startswith("127.0.0.1:") for port in ports)
 
@@ -73,10 +93,18 @@ def test_systemd_accepts_the_units(tmp_path: Path) -> None:
         assert "memrelay" not in check("systemd-analyze", "verify", copy)
 
 
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")
+def test_the_units_are_confined() -> None:
+    for unit in UNITS:
+        # The threshold is ten times the exposure.
+        check("systemd-analyze", "security", "--offline=true", "--threshold=30", unit)
+        assert "UMask=0077" in unit.read_text().splitlines()
+
+
 def test_the_image_is_installed_from_files_that_the_build_has() -> None:
     dockerfile = (CHECKOUT / "Dockerfile").read_text()
     ignored = (CHECKOUT / ".dockerignore").read_text().splitlines()
-    extras = re.findall(r"--extra (\w+)", dockerfile)
+    extras = re.findall(r"--extra[ =](\w+)", dockerfile)
 
     assert set(extras) <= set(PROJECT["project"]["optional-dependencies"])
     assert "local" in extras
