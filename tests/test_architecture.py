@@ -25,7 +25,7 @@ ROOT_FOLDERS = {
 }
 ROOT_FILES = {
     *("README.md", "CHANGELOG.md", "LICENSE", "config.yaml", "Procfile", "Makefile"),
-    *("pyproject.toml", "requirements.lock", ".gitignore"),
+    *("pyproject.toml", "MANIFEST.in", "requirements.lock", ".gitignore"),
     *("Dockerfile", ".dockerignore", "compose.yaml", "mkdocs.yml", ".pre-commit-config.yaml"),
     *("CONTRIBUTING.md", "SECURITY.md", "CODE_OF_CONDUCT.md"),
 }

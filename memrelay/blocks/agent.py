@@ -23,6 +23,7 @@ from memrelay.blocks.memory_args import MemoryId, make_context
 from memrelay.blocks.registry import block
 from memrelay.blocks.templates import PromptTemplate
 from memrelay.bus.message import Message
+from memrelay.installation import install_extra
 from memrelay.memory.models.agent_memory.checkpoint_table import CheckpointTable, prune_thread
 from memrelay.memory.models.agent_memory.conversations import (
     input_thread,
@@ -43,7 +44,7 @@ from memrelay.memory.models.named_memories.memories import Ident
 USER_ID, SESSION_ID, CHAT_ID, USER_CONTEXT = "user_id", "session_id", "chat_id", "user_context"
 # Other names of tools, as Pipelit calls the nodes that provide them.
 TOOL_NAMES = {"memory_read": "recall", "memory_write": "remember"}
-MISSING_EXTRA = "the block agent needs LangGraph: pip install 'memrelay[agents]'"
+MISSING_EXTRA = f"the block agent needs LangGraph: {install_extra('agents')}"
 NO_TEXT = "the message has no text for the model"
 # Arguments that the turn does not need.
 OF_THE_BLOCK = {"memory_id", "system_prompt", "prompt_prefix", "record_episodes", "workflow_id"}

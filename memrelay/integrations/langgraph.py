@@ -4,6 +4,8 @@ import importlib
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+from memrelay.installation import install_extra
+
 if TYPE_CHECKING:
     from memrelay.agents.saver import MemrelaySaver
     from memrelay.agents.store import MemrelayStore
@@ -16,10 +18,7 @@ _MODULES = {
 }
 
 if find_spec("langgraph") is None or find_spec("langgraph.checkpoint") is None:
-    raise ImportError(
-        "memrelay.integrations.langgraph needs LangGraph; install it with: "
-        "pip install 'memrelay[agents]'"
-    )
+    raise ImportError(f"memrelay.integrations.langgraph needs LangGraph: {install_extra('agents')}")
 
 
 def __getattr__(name: str) -> Any:

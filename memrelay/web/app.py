@@ -18,6 +18,7 @@ from memrelay.bus.client.url import Address
 from memrelay.bus.request import Requester
 from memrelay.bus.streams.channels import Channels
 from memrelay.bus.streams.follow import Follower
+from memrelay.installation import install_extra
 from memrelay.memory.control.catalog import Catalog
 from memrelay.memory.errors import MemoryFault
 from memrelay.pipelines.secret_references import SecretResolver
@@ -191,7 +192,7 @@ class WebServer:
             if error.name not in ("jwt", "cryptography"):
                 raise
             raise NoPyJwt(
-                "web.jwt needs PyJWT: install memrelay[jwt], or remove the setting"
+                f"web.jwt needs PyJWT: {install_extra('jwt')}, or remove the setting"
             ) from error
         verifier: TokenVerifier = module.make_verifier(self._options.jwt, self._root / JWKS_FOLDER)
         await verifier.start()

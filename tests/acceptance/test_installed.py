@@ -29,7 +29,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder with the installed package; its dependencies are in this environment."""
     source, target = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("packages")
     shutil.copytree(CHECKOUT / "memrelay", source / "memrelay")
-    for name in ("pyproject.toml", "LICENSE"):
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(CHECKOUT / name, source)
     options = ["--no-deps", "--no-build-isolation", "--no-index", "--target", str(target)]
     subprocess.run(

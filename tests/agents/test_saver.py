@@ -226,4 +226,4 @@ def test_without_langgraph_the_import_names_the_extra() -> None:
         "except ImportError as error:\n    print(error)"
     )
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
-    assert "pip install 'memrelay[agents]'" in done.stdout
+    assert "pip install -e '.[agents]'" in done.stdout

@@ -197,4 +197,4 @@ def test_without_the_extra_a_bundle_with_an_agent_is_refused() -> None:
         [sys.executable, "-c", WITHOUT_EXTRA], capture_output=True, text=True, check=True
     )
 
-    assert "pip install 'memrelay[agents]'" in ran.stdout
+    assert "pip install -e '.[agents]'" in ran.stdout

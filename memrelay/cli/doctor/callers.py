@@ -9,6 +9,7 @@ from memrelay.cli.doctor import Finding, fault, ok
 from memrelay.cli.settings import Settings
 from memrelay.cli.settings_sections import JwtSettings
 from memrelay.cli.terminal.readable import counted
+from memrelay.installation import install_extra
 from memrelay.memory.errors import SealKeyMissing
 
 
@@ -24,7 +25,7 @@ async def check_seal_keys(settings: Settings) -> list[Finding]:
     try:
         sealer = await make_seal_keys(settings).read()
     except SealKeyMissing:
-        return [fault("seal keys", "cryptography is missing", "install memrelay[seal]")]
+        return [fault("seal keys", "cryptography is missing", install_extra("seal"))]
     except (LookupError, ValueError) as error:
         remedy = "correct memory.seal_keys, or the key; internal values need it (503)"
         return [fault("seal keys", str(error), remedy)]
@@ -54,7 +55,7 @@ def _check_issuer(issuer: JwtSettings) -> Finding:
         # PyJWT is optional, and only this check needs it.
         jwks = importlib.import_module("memrelay.web.auth.jwks")
     except ModuleNotFoundError:
-        return fault("jwt", "web.jwt is set, but PyJWT is missing", "install memrelay[jwt]")
+        return fault("jwt", "web.jwt is set, but PyJWT is missing", install_extra("jwt"))
     try:
         if issuer.jwks.startswith("file:"):
             data = Path(issuer.jwks.removeprefix("file:")).expanduser().read_bytes()

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
+from memrelay.installation import install_extra
 from memrelay.memory.control.database import ControlDatabase
 from memrelay.memory.control.system_file import SystemFile
 from memrelay.memory.engine.models import load
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 # How long a transaction of the control plane may take. Each changes few rows.
 TIMEOUT_S = 10.0
-INSTALL = "storage.url needs psycopg and cryptography: install memrelay[postgres]"
+INSTALL = f"storage.url needs psycopg and cryptography: {install_extra('postgres')}"
 
 
 class _Postgres(Protocol):

@@ -7,9 +7,9 @@ from typing import NamedTuple
 from urllib.parse import quote as quote_url
 
 from memrelay.bus.keys import input_key, swarm_key
+from memrelay.installation import PROGRAM as MEMRELAY
 from memrelay.pipelines.commands import Command
 
-MEMRELAY = ".venv/bin/memrelay"
 WRITE, READ, GREETING = "/write The meeting is at 3pm", "/read", "hello"
 # For a swarm whose messages are tool calls, in both dialects.
 TOOL_CALL = '{"command": "view", "path": "/memories"}'

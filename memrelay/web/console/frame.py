@@ -22,6 +22,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from memrelay.bus.errors import BusError
+from memrelay.installation import IS_CHECKOUT, PROGRAM, sample
 from memrelay.memory.errors import StoreBroken, StoreBusy
 from memrelay.web.api.answers import is_unchanged
 from memrelay.web.api.directory import Served
@@ -176,7 +177,13 @@ _templates = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-_templates.globals |= {"asset": asset_url, "version": VERSION}
+_templates.globals |= {
+    "asset": asset_url,
+    "version": VERSION,
+    "program": PROGRAM,
+    "is_checkout": IS_CHECKOUT,
+    "sample": sample,
+}
 _templates.filters |= {
     "count": formats.format_count,
     "rate": formats.format_rate,

@@ -9,12 +9,13 @@ from urllib.parse import quote, urlencode
 
 from aiohttp import web
 
+from memrelay.installation import PROGRAM as MEMRELAY
 from memrelay.memory.records.ids import derive_guid, input_of_guid
 from memrelay.memory.records.kinds import is_agent_memory
 from memrelay.web.api.directory import Served
 from memrelay.web.auth.access import get_caller
 from memrelay.web.console.calls import Answer, Call, ask, ask_refusable
-from memrelay.web.console.examples import MEMRELAY, Example
+from memrelay.web.console.examples import Example
 from memrelay.web.server.errors import NotFound, Unprocessable
 
 Json = dict[str, Any]

@@ -9,6 +9,7 @@ from math import ceil
 from typing import Any, Protocol
 
 from memrelay.bus.errors import BusBusy, BusError, CallFailed, NoAnswer, NoOwner
+from memrelay.installation import install_extra
 
 JsonObject = dict[str, Any]
 # Faults of one call that its error lists.
@@ -17,9 +18,7 @@ RETRY_AFTER_S = 1.0
 SDK = "mcp"
 # Advice that names operations, in the names that a client of MCP knows.
 ADVICE = {"records.list or records.search": "memory_read or memory_search"}
-NOT_INSTALLED = (
-    "the MCP server needs an extra package; install it with `pip install 'memrelay[mcp]'`"
-)
+NOT_INSTALLED = f"the MCP server needs an extra package: {install_extra('mcp')}"
 
 
 class ToolError(Exception):

@@ -167,7 +167,9 @@ class Projector:
                 for table in TEXTS:
                     tables.target.execute(f"VACUUM FULL {table}".encode())
         except psycopg.Error as error:
-            raise StoreBusy(f"PostgreSQL (storage.url): {describe(error)}; it is retried") from error
+            raise StoreBusy(
+                f"PostgreSQL (storage.url): {describe(error)}; it is retried"
+            ) from error
 
     def _run(self) -> None:
         while not self._ending.wait(PAUSE_S):

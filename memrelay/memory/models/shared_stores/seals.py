@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Protocol, Self, cast
 
 import orjson
 
+from memrelay.installation import install_extra
 from memrelay.memory.engine.models import load
 from memrelay.memory.errors import Refused, SealBroken, SealKeyMissing, ValueTooLarge
 from memrelay.memory.models.shared_stores import ITEM_KIND
@@ -24,7 +25,7 @@ UNUSABLE = (
     "a key of memory.seal_keys cannot be read, so internal values can be neither sealed nor "
     "opened; run `memrelay doctor` on the server to find the reason"
 )
-INSTALL = "memory.seal_keys needs cryptography: install memrelay[seal]"
+INSTALL = f"memory.seal_keys needs cryptography: {install_extra('seal')}"
 
 
 def is_sealed(value: object) -> bool:

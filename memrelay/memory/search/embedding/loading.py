@@ -5,13 +5,14 @@ from collections.abc import Callable
 from threading import Lock
 from typing import cast
 
+from memrelay.installation import install_extra
 from memrelay.memory.engine.models import load as load_module
 from memrelay.memory.errors import EmbeddingFault, EmbeddingUnavailable
 from memrelay.memory.search.embedding.embedder import Embedder, EmbeddingOptions, Model
 
 NO_EMBEDDER = (
     "there is no embedder: set `embedding.model` (MEMRELAY_EMBEDDING__MODEL) to local; in a "
-    "program with open_store, install the extra `local` (pip install 'memrelay[local]')"
+    f"program with open_store, {install_extra('local')}"
 )
 # A server that failed is tried again after this time: the server or the key may have changed.
 RETRY_AFTER_S = 30.0
@@ -128,8 +129,8 @@ def load(options: EmbeddingOptions) -> Embedder:
         )
     except ModuleNotFoundError as missing:
         raise EmbeddingFault(
-            f"the embedder `{model}` lacks the package {missing.name}; install it with "
-            f"`.venv/bin/pip install -e '.[{model}]'`, or set `embedding.model` to none"
+            f"the embedder `{model}` lacks the package {missing.name}; {install_extra(model)}, or "
+            "set `embedding.model` to none"
         ) from missing
     except OSError as error:
         raise EmbeddingFault(f"the embedder `{model}` cannot be loaded: {error}") from error

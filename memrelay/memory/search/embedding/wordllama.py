@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from safetensors.numpy import load as load_tensors
 from tokenizers import Tokenizer
 
+from memrelay.installation import install_extra
 from memrelay.memory.errors import EmbeddingFault
 from memrelay.memory.search.embedding.embedder import Calibration, EmbeddingOptions, Fingerprint
 from memrelay.memory.search.embedding.unit_rows import unit_rows
@@ -55,6 +56,6 @@ def load(options: EmbeddingOptions) -> WordLlama:
     found = find_spec("wordllama")
     if found is None or found.origin is None:
         raise EmbeddingFault(
-            "the embedder `wordllama` is not installed; run `.venv/bin/pip install wordllama`"
+            f"the embedder `wordllama` is not installed; {install_extra('wordllama')}"
         )
     return WordLlama(Path(found.origin).parent)
