@@ -26,40 +26,51 @@ UsageError = cast("type[Exception]", typer.BadParameter.__mro__[1])
 # Arguments that may hold several words.
 TEXTS = ("text", "content", "query", "name", "key", "value", "old_str", "new_str")
 NAME = "memrelay"
-COMMANDS = {
-    "up": "Start the bus, a worker and the web server, with a sample pipeline.",
-    "worker": "Serve the deployed pipelines.",
-    "web": "Serve HTTP: webhooks, the API and the console.",
-    "mcp": "Serve an MCP client over stdin and stdout.",
-    "bus": "Run only the embedded bus.",
-    "blocks": "List the available blocks and their source.",
-    "deploy": "Check a bundle and activate it.",
-    "check": "Check a bundle without deploying it.",
-    "export": "Print the active bundle of a pipeline, or its records.",
-    "import": "Import the records of an export into a pipeline.",
-    "rollback": "Activate an earlier version of a pipeline again.",
-    "versions": "List all versions of a pipeline.",
-    "ls": "List the active pipelines.",
-    "rm": "Deactivate a pipeline.",
-    "chat": "Chat with a pipeline at a prompt.",
-    "say": "Send a message to a swarm and print the results.",
-    "send": "Send a message to a swarm or an agent without waiting.",
-    "erase": "Erase records permanently, with every copy of their text.",
-    "search": "Search the records of a pipeline and explain the ranking.",
-    "tail": "Print the messages on the swarms of a pipeline.",
-    "backup": "Copy stores and bundles to a folder while workers run.",
-    "restore": "Restore a backup.",
-    "move-storage": "Copy the control plane from system.db to PostgreSQL.",
-    "scrub": "Read all stored data and report damage.",
-    "salvage": "Rebuild a damaged store from its readable rows.",
-    "reseal": "Seal all internal values of a pipeline with the first seal key.",
-    "reindex": "Recompute the vectors of a pipeline while it stays searchable.",
-    "status": "Show workers, pipelines, lag, dead letters and durability.",
-    "dlq": "List, show, replay and drop dead letters.",
-    "doctor": "Find problems of the installation and show how to fix them.",
-    "keys": "Create, list and revoke API keys for HTTP.",
-    "acl": "Print the ACL line that confines a Redis client to one pipeline.",
-    "completion": "Print the completion script of a shell.",
+# The commands by the heading under which the help lists them.
+GROUPS = {
+    "Run": {
+        "up": "Start the bus, a worker and the web server, with a sample pipeline.",
+        "worker": "Serve the deployed pipelines.",
+        "web": "Serve HTTP: webhooks, the API and the console.",
+        "bus": "Run only the embedded bus.",
+        "mcp": "Serve an MCP client over stdin and stdout.",
+    },
+    "Pipelines": {
+        "deploy": "Check a bundle and activate it.",
+        "check": "Check a bundle without deploying it.",
+        "ls": "List the active pipelines.",
+        "rm": "Deactivate a pipeline.",
+        "versions": "List all versions of a pipeline.",
+        "rollback": "Activate an earlier version of a pipeline again.",
+        "blocks": "List the available blocks and their source.",
+    },
+    "Messages": {
+        "chat": "Chat with a pipeline at a prompt.",
+        "say": "Send a message to a swarm and print the results.",
+        "send": "Send a message to a swarm or an agent without waiting.",
+        "tail": "Print the messages on the swarms of a pipeline.",
+        "dlq": "List, show, replay and drop dead letters.",
+    },
+    "Records": {
+        "search": "Search the records of a pipeline and explain the ranking.",
+        "export": "Print the active bundle of a pipeline, or its records.",
+        "import": "Import the records of an export into a pipeline.",
+        "erase": "Erase records permanently, with every copy of their text.",
+        "reindex": "Recompute the vectors of a pipeline while it stays searchable.",
+        "reseal": "Seal all internal values of a pipeline with the first seal key.",
+    },
+    "Administration": {
+        "status": "Show workers, pipelines, lag, dead letters and durability.",
+        "doctor": "Find problems of the installation and show how to fix them.",
+        "keys": "Create, list and revoke API keys for HTTP.",
+        "acl": "Print the ACL line that confines a Redis client to one pipeline.",
+        "backup": "Copy stores and bundles to a folder while workers run.",
+        "restore": "Restore a backup.",
+        "scrub": "Read all stored data and report damage.",
+        "salvage": "Rebuild a damaged store from its readable rows.",
+        "move-storage": "Copy the control plane from system.db to PostgreSQL.",
+        "completion": "Print the completion script of a shell.",
+    },
 }
 # The group that also has commands for files.
 RECIPES = "recipes"
@@ -77,7 +88,8 @@ OPERATION_GROUPS = {
     noun.replace("_", "-"): f"Call the operations on {noun.replace('_', ' ')} of a pipeline."
     for noun in list_nouns()
 }
-COMMANDS |= OPERATION_GROUPS
+GROUPS["Operations on what a pipeline remembers"] = OPERATION_GROUPS
+COMMANDS = {name: summary for group in GROUPS.values() for name, summary in group.items()}
 
 
 class CommandWithHints(TyperCommand):
@@ -116,6 +128,14 @@ class CommandWithHints(TyperCommand):
 
 class LazyCommands(TyperGroup):
     """List all commands by name and summary. Import only the called one."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the commands under the headings of GROUPS."""
+        width = max(map(len, COMMANDS))
+        for heading, commands in GROUPS.items():
+            with formatter.section(heading):
+                rows = [(name.ljust(width), summary) for name, summary in commands.items()]
+                formatter.write_dl(rows)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         """Return (name, command, its arguments). typer suggests a name for an unknown one."""

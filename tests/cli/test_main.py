@@ -2,6 +2,7 @@
 
 import errno
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from typer.testing import CliRunner, Result
 
 from memrelay.cli.composition import run_with_settings
 from memrelay.cli.main import COMMANDS, NAME, OPERATION_GROUPS, find_functions, make_app
+from memrelay.cli.main import GROUPS as HEADINGS
 from memrelay.cli.settings import Settings
 from memrelay.memory.engine.models import MODELS
 from memrelay.memory.operations import all_operations
@@ -158,6 +160,15 @@ def test_help_lists_each_command_with_its_summary() -> None:
         for name, summary in COMMANDS.items()
         if len(summary) < 60
     )
+
+
+def test_help_groups_the_commands() -> None:
+    lines = invoke("--help").stdout.splitlines()
+
+    headings = [line.rstrip(":") for line in lines if re.fullmatch(r"\w.*:", line)]
+    assert headings == ["Options", *HEADINGS]
+    assert lines.index("Run:") < lines.index("Administration:")
+    assert len(COMMANDS) == sum(map(len, HEADINGS.values()))
 
 
 def test_the_version_is_printed() -> None:

@@ -104,17 +104,21 @@ def list_notes(created: CreatedKey, active: Sequence[Deployed]) -> list[str]:
 
 
 def to_json(key: Key, now_ms: int) -> dict[str, Any]:
-    """Return a key as the list of keys shows it, without its secret. Times are Unix ms."""
+    """Return a key as the list of keys shows it, without its secret. A time is null for never."""
     return {
         "id": key.id,
         "name": key.name,
         "scopes": sorted(key.scopes),
         "pipelines": sorted(key.pipelines),
-        "created_at": key.created_at,
-        "expires_at": key.expires_at,
-        "revoked_at": key.revoked_at,
+        "created_at": format_time(key.created_at),
+        "expires_at": _format_optional(key.expires_at),
+        "revoked_at": _format_optional(key.revoked_at),
         "in_force": not key.fault(now_ms),
     }
+
+
+def _format_optional(at_ms: int | None) -> str | None:
+    return None if at_ms is None else format_time(at_ms)
 
 
 def find_faults(request: KeyRequest) -> list[Fault]:

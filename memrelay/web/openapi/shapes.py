@@ -222,15 +222,15 @@ class MessageTrace(TypedDict):
 
 @exact
 class ApiKey(TypedDict):
-    """A key without its secret. Times are Unix ms, null for never."""
+    """A key without its secret. A time is null for never."""
 
     id: str
     name: str
     scopes: list[str]
     pipelines: list[str]
-    created_at: int
-    expires_at: int | None
-    revoked_at: int | None
+    created_at: str
+    expires_at: str | None
+    revoked_at: str | None
     in_force: bool
 
 
