@@ -80,3 +80,36 @@ def test_no_event_has_data_with_the_name_of_a_record_attribute() -> None:
 
     assert len(named) > 50
     assert not [one for one in named if one[1] in attributes - {"exc_info"}]
+
+
+REPEATS = """
+import structlog
+from memrelay.cli.logs import COLLAPSE_S, CollapseRepeats, configure_logging
+import logging, time
+configure_logging("info", "json")
+log = structlog.stdlib.get_logger("memrelay.test")
+for pause_s in (1, 2, 4):
+    log.warning("bus_lost", reason="the disk is full", pause_s=pause_s)
+log.warning("bus_lost", reason="refused")
+for ident in ("1-0", "2-0"):
+    log.error("block_failed", reason="broken", message_id=ident)
+real = time.time_ns
+logging.time.time_ns = lambda: real() + int((COLLAPSE_S + 1) * 1e9)
+logging.time.time = lambda: real() / 1e9 + COLLAPSE_S + 1
+log.warning("bus_lost", reason="the disk is full", pause_s=8)
+"""
+
+
+def test_a_repeated_reason_is_logged_once_a_minute_with_its_number() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", REPEATS], cwd=CHECKOUT, capture_output=True, check=True, timeout=120
+    )
+    events = [json.loads(line) for line in done.stderr.decode().splitlines()]
+
+    assert [(one["event"], one["reason"], one.get("repeated")) for one in events] == [
+        ("bus_lost", "the disk is full", None),
+        ("bus_lost", "refused", None),
+        ("block_failed", "broken", None),
+        ("block_failed", "broken", None),
+        ("bus_lost", "the disk is full", 2),
+    ]

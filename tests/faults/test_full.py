@@ -133,6 +133,10 @@ def test_a_server_with_a_full_disk_recovers_when_space_is_free(
         texts = [f"{number} {'y' * 2000}" for number in range(20)]
         answers = {text: post(up.url, up.uid, text) for text in texts}
         ready = ask(up.url, "GET", "/ready")
+        named = b"the disk of the bus (bus.data) is full"
+        path = f"/v1/pipelines/{up.uid}/swarms/chat/messages"
+        for method, to in (("GET", "/ready"), ("POST", path)):
+            wait_for(lambda m=method, p=to: named in ask(up.url, m, p, "x").body, f"{to} says it")
         time.sleep(FULL_S)
         assert up.process.lives
         disk.free()

@@ -118,5 +118,5 @@ async def _tell(ready: asyncio.Event) -> None:
 if __name__ == "__main__":
     if sys.platform == "linux":  # a killed test run leaves no processes behind
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    configure_logging("info", "console")
+    configure_logging("info", "console", collapses=False)  # tests count repeated events
     uvloop.run(serve(json.loads(sys.argv[1])))

@@ -15,6 +15,7 @@ import hiredis
 
 from memrelay.bus.client.primary import DEMOTED, find_primary, is_primary
 from memrelay.bus.client.resp import Word, pack
+from memrelay.bus.client.unreachable import make_unreachable
 from memrelay.bus.client.url import Address
 from memrelay.bus.errors import BusError, BusRefused, BusUnavailable
 
@@ -262,9 +263,7 @@ async def connect(
                 await _open_socket(connection, address)
                 await _authenticate(connection, address)
         except (OSError, TimeoutError) as error:
-            raise BusUnavailable(
-                f"no server answers at {address}: {str(error) or 'timed out'}"
-            ) from error
+            raise make_unreachable(address, str(error) or "timed out") from error
         undo.pop_all()
     return connection
 

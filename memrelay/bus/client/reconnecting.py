@@ -30,6 +30,7 @@ from redis.exceptions import (
 
 from memrelay.bus.client.primary import make_pool_options
 from memrelay.bus.client.resp import Word
+from memrelay.bus.client.unreachable import make_unreachable
 from memrelay.bus.client.url import Address
 from memrelay.bus.errors import BusError, BusRefused, BusUnavailable
 from memrelay.bus.keys import all_cells
@@ -173,7 +174,7 @@ class ReconnectingConnection:
         if isinstance(error, ResponseError | AuthenticationError | BusyLoadingError):
             # redis-py removes the first word from the errors that it knows.
             return BusRefused(f"{error.status_code or ''} {error}".strip())
-        return BusUnavailable(f"no server answers at {self._address}: {error}")
+        return make_unreachable(self._address, str(error))
 
 
 def _make_client(address: Address, connections: int) -> Redis:

@@ -31,6 +31,12 @@ def find_socket(data_folder: Path) -> Path | None:
     return path if path is not None and path.is_socket() else None
 
 
+def find_data_folder(socket: Path) -> Path:
+    """Return the data folder of a socket."""
+    link = socket.parent / _BACK_LINK
+    return link if link.is_symlink() else socket.parent
+
+
 def choose_socket(data_folder: Path) -> Path:
     """Choose the socket's path and record it; the caller must hold the folder's lock.
 

@@ -8,7 +8,7 @@ from memrelay.cli.composition import bus_address, bus_name, open_catalog, run
 from memrelay.cli.options import Json
 from memrelay.cli.settings import Settings
 from memrelay.cli.terminal.output import print_json, print_line
-from memrelay.cli.terminal.readable import counted
+from memrelay.cli.terminal.readable import counted, format_size
 from memrelay.memory.engine.timestamps import format_time
 from memrelay.web.api.status import read_status
 
@@ -52,20 +52,20 @@ def _print(report: dict[str, Any]) -> None:
 
 
 def _describe_storage(storage: dict[str, Any]) -> str:
-    limit = storage["bus_max_memory_bytes"] >> 20
-    memory = f"bus memory {storage['bus_memory_bytes'] >> 20} MiB"
+    limit = storage["bus_max_memory_bytes"]
+    memory = f"bus memory {format_size(storage['bus_memory_bytes'])}"
     replicas = f"{counted(storage['bus_replicas'], 'replica')}, " if storage["bus_replicas"] else ""
     postgres = storage["postgres_bytes"]
-    database = f"PostgreSQL {postgres >> 20} MiB, " if postgres else ""
+    database = f"PostgreSQL {format_size(postgres)}, " if postgres else ""
     backup = (
         f"last backup {format_time(storage['last_backup_at'])}"
         if storage["last_backup_at"]
         else "no backup yet"
     )
     return (
-        f"{memory}{f' of {limit}' if limit else ''}, {replicas}append-only file "
-        f"{storage['bus_aof_bytes'] >> 20} MiB, {database}{storage['disk_free_bytes'] >> 30} GiB "
-        f"of disk free, {backup}"
+        f"{memory}{f' of {format_size(limit)}' if limit else ''}, {replicas}append-only file "
+        f"{format_size(storage['bus_aof_bytes'])}, {database}"
+        f"{format_size(storage['disk_free_bytes'])} of disk free, {backup}"
     )
 
 

@@ -17,6 +17,7 @@ from memrelay.cli.open_files import (
     resolve_open_files,
 )
 from memrelay.cli.settings import Settings
+from memrelay.cli.terminal.readable import format_size
 from memrelay.memory.engine.disk import is_disk_full
 
 # Free disk space below which a check warns, and below which it reports a fault.
@@ -85,7 +86,7 @@ def _check_privacy(setting: str, folder: Path) -> Finding:
 
 def _check_space(setting: str, folder: Path) -> Finding:
     free = shutil.disk_usage(folder).free
-    text = f"{free / (1 << 30):.1f} GB free in {folder}"
+    text = f"{format_size(free)} free in {folder}"
     remedy = "free disk space; on a full disk, messages wait on the bus and are then refused"
     if free < CRITICAL_BYTES:
         return fault(setting, text, remedy)

@@ -108,6 +108,11 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun}{'s' * (number != 1)}"
 
 
+def format_size(size: int) -> str:
+    """Return a number of bytes in GiB, or in MiB below 1 GiB."""
+    return f"{size / (1 << 30):.1f} GiB" if size >= 1 << 30 else f"{size >> 20} MiB"
+
+
 def moment(unix_ms: object, form: str = "%Y-%m-%d %H:%M") -> str:
     """Return a local time. Return an invalid time as text."""
     try:
