@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 
@@ -148,6 +149,14 @@ def test_without_a_checkout_settings_have_their_defaults_and_data_is_in_the_curr
     )
     assert (user.folder / "data/memory/system.db").is_file()
     assert not (installed / "data").exists()
+    # A copy has no .venv of a checkout: commands and install hints name what exists.
+    url = re.search(r"http://[\d.:]+", log)
+    assert url is not None
+    login = urlopen(f"{url[0]}/login").read().decode()
+    assert "<code>memrelay keys create" in login and "in its container" in login
+    assert ".venv" not in log + login
+    hint = "from memrelay.installation import install_extra as hint; print(hint('jwt'))"
+    assert "pip install 'memrelay[jwt]'" in user.python(hint)
 
 
 def test_it_works_in_a_folder_with_packages_of_the_same_names(user: User) -> None:
@@ -158,7 +167,7 @@ def test_it_works_in_a_folder_with_packages_of_the_same_names(user: User) -> Non
 
     shown = user.python("import memrelay; print(memrelay.open_store.__module__)")
     assert shown == "memrelay.embedded.store\n"
-    assert "Commands:" in user.memrelay("--help")
+    assert "Messages:" in user.memrelay("--help")
     log = user.up()
 
     assert "Press Ctrl-C to stop" in log, log

@@ -274,7 +274,7 @@ def test_without_a_command_help_is_printed_with_exit_code_2() -> None:
     ended = invoke()
 
     assert ended.exit_code == 2
-    assert "Commands:" in ended.stdout + ended.stderr
+    assert "Messages:" in ended.stdout + ended.stderr
 
 
 @pytest.mark.parametrize(
