@@ -58,6 +58,11 @@ def bare_environment(installed: Path, tmp_path_factory: pytest.TempPathFactory) 
     }
 
 
+def read_page(url: str) -> str:
+    with urlopen(url) as answer:
+        return str(answer.read().decode())
+
+
 class User:
     """A user in a folder without a checkout. Use it as a context: at its end no process runs."""
 
@@ -152,9 +157,12 @@ def test_without_a_checkout_settings_have_their_defaults_and_data_is_in_the_curr
     # A copy has no .venv of a checkout: commands and install hints name what exists.
     url = re.search(r"http://[\d.:]+", log)
     assert url is not None
-    login = urlopen(f"{url[0]}/login").read().decode()
+    user.memrelay("keys", "create", "me", "--scope", "read", "--pipeline", "*")
+    login = wait_for(
+        lambda: page if "Log in" in (page := read_page(f"{url[0]}/login")) else "", "a key is asked"
+    )
     assert "<code>memrelay keys create" in login and "in its container" in login
-    assert ".venv" not in log + login
+    assert ".venv/bin/memrelay" not in log + login
     hint = "from memrelay.installation import install_extra as hint; print(hint('jwt'))"
     assert "pip install 'memrelay[jwt]'" in user.python(hint)
 
