@@ -13,6 +13,7 @@ import structlog
 from aiohttp import hdrs, web
 from aiohttp.typedefs import Handler, Middleware
 
+from memrelay.bus.client.primary_watch import watch_primary
 from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.client.url import Address
 from memrelay.bus.request import Requester
@@ -161,6 +162,7 @@ class WebServer:
 
     async def _make_services(self, stack: AsyncExitStack) -> Services:
         catalog = await stack.enter_async_context(Catalog(self._root, self._options.storage_url))
+        await stack.enter_async_context(watch_primary(self._address))
         line = await stack.enter_async_context(ReconnectingConnection(self._address))
         return Services(
             self._options,

@@ -11,6 +11,7 @@ from typing import TypeVar
 
 import structlog
 
+from memrelay.bus.client.primary_watch import watch_primary
 from memrelay.bus.client.reconnecting import Backoff, ReconnectingConnection
 from memrelay.bus.client.url import Address
 from memrelay.bus.errors import BusError, BusRefused, Fenced
@@ -106,6 +107,7 @@ class Worker:
                 HostLocks(options.memory_root.resolve(), str(options.address), options.address.cell)
             )
             catalog = await stack.enter_async_context(options.make_catalog())
+            await stack.enter_async_context(watch_primary(options.address))
             embedding = EmbeddingThread(options.embedding)
             stack.callback(embedding.close)
             deferred_calls = DeferredCallRunner(

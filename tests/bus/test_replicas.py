@@ -16,7 +16,8 @@ from memrelay.bus.errors import BusUnavailable
 from memrelay.bus.replication import Replication
 from memrelay.bus.streams.entry import NewEntry
 from memrelay.bus.streams.ingress import Ingress
-from tests.support.replicated_bus import PASSWORD, SentinelBus, ask_both, free_port
+from tests.support.replicated_bus import PASSWORD, BusServer, SentinelBus, ask_both, free_port
+from tests.support.waiting import wait_for
 
 
 @pytest.fixture(scope="module")
@@ -74,6 +75,44 @@ def test_what_the_replicas_have_is_known(bus: SentinelBus) -> None:
     assert asyncio.run(look(replace(address, min_replicas=2))) == float("-inf")
     alone = Address(host="127.0.0.1", port=bus.primary.port, password=PASSWORD)
     assert Replication.of(alone).confirmed_s == float("inf")
+
+
+def test_a_replica_that_left_must_confirm_too(tmp_path: Path) -> None:
+    """It may be the new primary, which the former one does not know yet."""
+    servers = [start_server(tmp_path / "0")]
+    login = "--masterauth", PASSWORD
+    source = ("--replicaof", "127.0.0.1", str(servers[0].port))
+    try:
+        servers += [start_server(tmp_path / name, *login, *source) for name in ("1", "2")]
+        address = Address(host="127.0.0.1", port=servers[0].port, password=PASSWORD, min_replicas=1)
+        asyncio.run(look_without_a_replica(address, servers))
+    finally:
+        for server in servers:
+            server.kill()
+
+
+async def look_without_a_replica(address: Address, servers: list[BusServer]) -> None:
+    replication = Replication.of(address)
+    async with ReconnectingConnection(address) as client:
+        with servers[0].client() as primary:
+            wait_for(lambda: len(primary.role()[2]) == 2, "both replicas are connected")
+        await replication.look(client)
+        await replication.look(client)
+        confirmed_s = replication.confirmed_s
+        with servers[2].client() as promoted:
+            promoted.replicaof("NO", "ONE")
+
+        await replication.look(client)
+
+        assert replication.confirmed_s == confirmed_s > float("-inf")
+
+
+def start_server(folder: Path, *words: str) -> BusServer:
+    port = free_port()
+    place = ("--port", str(port), "--bind", "127.0.0.1", "--repl-diskless-sync-delay", "0")
+    server = BusServer(folder, port, *place, "--requirepass", PASSWORD)
+    server.start(*words)
+    return server
 
 
 def test_a_former_primary_is_not_used(bus: SentinelBus, tmp_path: Path) -> None:

@@ -196,7 +196,8 @@ def test_a_batch_continues_after_a_busy_store(tmp_path: Path) -> None:
     result = batch.run(stores)
 
     assert [outcome.id for outcome in result.outcomes] == list(texts)
-    assert [outcome.dead_letter is not None for outcome in result.outcomes] == [False, True, False]
+    assert [outcome.dead_letter for outcome in result.outcomes] == [None] * 3
+    assert [bool(outcome.messages) for outcome in result.outcomes] == [True, False, True]
     stores.close_all()
 
 
@@ -212,4 +213,23 @@ def test_a_busy_store_does_not_count_as_another_attempt(tmp_path: Path) -> None:
     (outcome,) = batch.run(stores).outcomes
 
     assert (outcome.dead_letter, outcome.store) == (None, "instances/p/b")
+    stores.close_all()
+
+
+def test_an_input_whose_record_exists_is_done_and_no_dead_letter(tmp_path: Path) -> None:
+    """Its inbox row is gone, as if a server brought back an old entry. The others run."""
+    plan, stores = make_plan(), OpenStores(tmp_path, 10)
+    fields = [b"swarm", b"chat", b"data", DATA]
+    entries = [Entry(f"1700000000000-{number}", plan, fields) for number in range(3)]
+    make_batch(entries[1]).run(stores)
+    (name,) = plan.stores
+    with stores.get(name).transaction() as store:
+        store.inbox.forget([entries[1].key])
+
+    outcomes = make_batch(*entries).run(stores).outcomes
+
+    assert [outcome.id for outcome in outcomes] == [entry.id for entry in entries]
+    assert [outcome.dead_letter for outcome in outcomes] == [None] * 3
+    assert [bool(outcome.messages) for outcome in outcomes] == [True, False, True]
+    assert stores.get(name).records.last_row == 3
     stores.close_all()

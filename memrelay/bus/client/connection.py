@@ -13,7 +13,7 @@ from typing import Any
 
 import hiredis
 
-from memrelay.bus.client.primary import DEMOTED, find_primary, is_primary
+from memrelay.bus.client.primary import DEMOTED, find_primary, is_primary, make_finder
 from memrelay.bus.client.resp import Word, pack
 from memrelay.bus.client.unreachable import make_unreachable
 from memrelay.bus.client.url import Address
@@ -275,10 +275,13 @@ async def _open_socket(connection: Connection, address: Address) -> None:
     else:
         host, port = address.host, address.port
         if address.watchers:
-            host, port = await find_primary(address)
+            finder = make_finder(address)
+            host, port = await find_primary(finder)
         # Made for each connection, so that renewed TLS files are used.
         context = address.make_tls_context() if address.tls else None
         await loop.create_connection(lambda: connection, host, port, ssl=context)
+        if address.watchers and not finder.add(connection, (host, port)):
+            raise BusUnavailable(DEMOTED)
 
 
 async def _authenticate(connection: Connection, address: Address) -> None:

@@ -3,25 +3,33 @@
 In a cluster, all keys of a cell are in one slot (memrelay/bus/keys.py), which one primary serves.
 """
 
+import asyncio
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
 from redis.asyncio import Redis
 from redis.asyncio.connection import SSLConnection
-from redis.asyncio.sentinel import Sentinel, SentinelManagedConnection
+from redis.asyncio.retry import Retry
+from redis.asyncio.sentinel import SentinelManagedConnection
+from redis.backoff import NoBackoff
 from redis.crc import key_slot
-from redis.exceptions import AuthenticationError, ConnectionError, RedisError
+from redis.exceptions import AuthenticationError, ConnectionError, RedisError, ResponseError
 
+from memrelay.bus.client.known_primary import Abortable, Primary, Server, find_known_primary
 from memrelay.bus.client.url import Address
 from memrelay.bus.errors import BusUnavailable
 from memrelay.bus.keys import all_cells
 
-# How long one Sentinel may take.
-ASK_TIMEOUT_S = 1.0
+# How long one Sentinel or node may take, and how long the others are awaited after a majority.
+ASK_TIMEOUT_S, LATE_S = 1.0, 0.1
+# The age of the Sentinels' answers beyond which they are asked before an append is acknowledged.
+MAX_AGE_S = 2.0
 DEMOTED = "the server at this address is now a replica; its successor is looked for again"
-# By address: the Sentinel or node that answered last, which is asked first. Others may be down.
-_last_to_answer: dict[Address, tuple[str, int]] = {}
+FAULTY = frozenset({"s_down", "o_down", "disconnected"})
+# By address: the node that answered last, which is asked first. Others may be down.
+_last_to_answer: dict[Address, Server] = {}
 
 
 class PrimaryFinder(ABC):
@@ -35,11 +43,145 @@ class PrimaryFinder(ABC):
     def __init__(self, address: Address) -> None:
         self._address = address
 
-    async def get_master_address(self) -> tuple[str, int]:
+    @abstractmethod
+    async def get_master_address(self) -> Server:
+        """Return host and port of the primary. Raises redis.exceptions.ConnectionError."""
+
+    @abstractmethod
+    async def ask(self, host: str, port: int) -> object:
+        """Ask one server for the primary. Raises RedisError and OSError."""
+
+    def add(self, connection: Abortable, server: Server) -> bool:
+        """Register an open connection. Return whether its server still is the primary."""
+        return True
+
+    def is_current(self, server: Server) -> bool:
+        """Return whether no other server is known to be the primary."""
+        return True
+
+    def make_client(self, host: str, port: int, *, with_login: bool = True) -> Redis:
+        """Return a client that asks one server. Its replies are raw."""
+        address = self._address
+        login = {"username": address.username or None, "password": address.password or None}
+        timeouts = {"socket_timeout": ASK_TIMEOUT_S, "socket_connect_timeout": ASK_TIMEOUT_S}
+        options = address.make_tls_options() | {"ssl": address.tls} | timeouts
+        client = Redis(
+            host=host,
+            port=port,
+            protocol=2,
+            retry=Retry(NoBackoff(), 0),
+            driver_info=None,
+            **(options | login if with_login else options),
+        )
+        client.response_callbacks.clear()
+        return client
+
+
+class SentinelFinder(PrimaryFinder):
+    """Asks all Sentinels. The highest config epoch that this process has seen counts."""
+
+    def __init__(self, address: Address) -> None:
+        super().__init__(address)
+        self.known = find_known_primary(address)
+        self._majority = len(address.sentinels) // 2 + 1
+
+    async def get_master_address(self) -> Server:
+        """Return host and port of the primary. Raises redis.exceptions.ConnectionError."""
+        answers, reasons = await self.ask_all()
+        primary = self.known.primary
+        named = [answer for answer in answers if primary and answer.server == primary.server]
+        if not answers or primary is None or (named and all(one.sees_fault for one in named)):
+            failure = f"no Sentinel knows a primary of {self._address.service!r}"
+            raise ConnectionError(f"{failure}: {'; '.join(reasons) or 'it is down'}")
+        return primary.server
+
+    async def ask_all(self) -> tuple[list[Primary], list[str]]:
+        """Ask all Sentinels, and learn from their answers. Return them, and what failed."""
+        asking = [asyncio.create_task(self.ask(*one)) for one in self._address.sentinels]
+        answers, reasons = list[Primary](), list[str]()
+        try:
+            async with asyncio.timeout(2 * ASK_TIMEOUT_S) as limit:
+                for one in asyncio.as_completed(asking):
+                    try:
+                        answers.append(await one)
+                    except (RedisError, OSError) as error:
+                        reasons.append(str(error))
+                    if len(answers) >= self._majority:
+                        limit.reschedule(asyncio.get_running_loop().time() + LATE_S)
+        except TimeoutError:
+            reasons.append("some do not answer")
+        finally:
+            for task in asking:
+                task.cancel()
+            await asyncio.gather(*asking, return_exceptions=True)
+        if answers:
+            self.known.take(answers, is_majority=len(answers) >= self._majority)
+        else:
+            # No append waits for Sentinels that are gone.
+            self.known.asked_s = time.monotonic()
+        return answers, reasons
+
+    async def confirm(self) -> None:
+        """Ask again if the last answers are old, because this process was paused."""
+        if time.monotonic() - self.known.asked_s > MAX_AGE_S:
+            await self.ask_all()
+
+    async def ask(self, host: str, port: int) -> Primary:
+        """Ask one Sentinel. It may have the password of the servers, or none."""
+        async with await self.log_in(host, port) as client:
+            return await self.read(client)
+
+    async def log_in(self, host: str, port: int) -> Redis:
+        """Return a client of a Sentinel. Raises RedisError and OSError."""
+        client = self.make_client(host, port)
+        try:
+            await client.execute_command("PING")  # type: ignore[no-untyped-call]
+        except AuthenticationError:
+            await client.aclose()
+            return self.make_client(host, port, with_login=False)
+        except BaseException:
+            await client.aclose()
+            raise
+        return client
+
+    async def read(self, client: Redis) -> Primary:
+        """Read the answer of one Sentinel. Raises RedisError and OSError."""
+        service = self._address.service
+        asking = client.pipeline(transaction=False)
+        # The Sentinel that leads a failover names the new primary before it has replaced the old
+        # one in its table. The epoch is read first, so it is never newer than the address.
+        asking.execute_command("SENTINEL", "MASTER", service)
+        asking.execute_command("SENTINEL", "GET-MASTER-ADDR-BY-NAME", service)
+        try:
+            words, server = await asking.execute()
+        except ResponseError as error:
+            raise ConnectionError(f"a Sentinel knows none: {error}") from error
+        if not server:
+            raise ConnectionError("a Sentinel knows none")
+        state = dict(zip(words[::2], words[1::2], strict=True))
+        host, port = server[0].decode(), int(server[1])
+        is_listed = (state[b"ip"].decode(), int(state[b"port"])) == (host, port)
+        flags = state[b"flags"].decode().split(",")
+        sees_fault = is_listed and ("master" not in flags or not FAULTY.isdisjoint(flags))
+        return Primary(int(state[b"config-epoch"]), host, port, sees_fault)
+
+    def add(self, connection: Abortable, server: Server) -> bool:
+        """Register an open connection. Return whether its server still is the primary."""
+        return self.known.add(connection, server)
+
+    def is_current(self, server: Server) -> bool:
+        """Return whether no other server is known to be the primary."""
+        return self.known.is_current(server)
+
+
+class ClusterFinder(PrimaryFinder):
+    """Asks the nodes of a cluster, one after another."""
+
+    async def get_master_address(self) -> Server:
         """Return host and port of the primary. Raises redis.exceptions.ConnectionError."""
         address, reasons = self._address, []
         first = _last_to_answer.get(address)
-        for one in sorted(address.watchers, key=lambda one: one != first):
+        for one in sorted(address.nodes, key=lambda one: one != first):
             try:
                 found = await self.ask(*one)
             except (RedisError, OSError) as error:
@@ -47,60 +189,13 @@ class PrimaryFinder(ABC):
                 continue
             _last_to_answer[address] = one
             return found
-        raise ConnectionError(f"{self._failure}: {'; '.join(reasons)}")
+        failure = "no node of the cluster knows the primary of the keys"
+        raise ConnectionError(f"{failure}: {'; '.join(reasons)}")
 
-    @property
-    @abstractmethod
-    def _failure(self) -> str:
-        """The message if no server knows the primary."""
-
-    @abstractmethod
-    async def ask(self, host: str, port: int) -> tuple[str, int]:
-        """Ask one server. Raises RedisError and OSError."""
-
-    def _make_options(self, *, with_login: bool) -> dict[str, Any]:
-        """Return the arguments of a redis-py client that asks."""
-        address = self._address
-        login = {"username": address.username or None, "password": address.password or None}
-        timeouts = {"socket_timeout": ASK_TIMEOUT_S, "socket_connect_timeout": ASK_TIMEOUT_S}
-        options = address.make_tls_options() | {"ssl": address.tls} | timeouts
-        return options | login if with_login else options
-
-
-class SentinelFinder(PrimaryFinder):
-    @property
-    def _failure(self) -> str:
-        return f"no Sentinel knows a primary of {self._address.service!r}"
-
-    async def ask(self, host: str, port: int) -> tuple[str, int]:
-        """Ask one Sentinel. It may have the password of the servers, or none."""
-        try:
-            return await self._ask(host, port, self._make_options(with_login=True))
-        except AuthenticationError:
-            return await self._ask(host, port, self._make_options(with_login=False))
-
-    async def _ask(self, host: str, port: int, options: dict[str, Any]) -> tuple[str, int]:
-        sentinel = Sentinel([(host, port)], sentinel_kwargs=options)  # type: ignore[no-untyped-call]
-        (client,) = sentinel.sentinels
-        async with client:
-            groups: Any = await client.sentinel_masters()
-        service = self._address.service
-        state = groups.get(service)
-        if not state or not sentinel.check_master_state(state, service):
-            raise ConnectionError(f"{host}:{port} knows none")
-        return str(state["ip"]), int(state["port"])
-
-
-class ClusterFinder(PrimaryFinder):
-    @property
-    def _failure(self) -> str:
-        return "no node of the cluster knows the primary of the keys"
-
-    async def ask(self, host: str, port: int) -> tuple[str, int]:
+    async def ask(self, host: str, port: int) -> Server:
         """Ask one node which primary has the slot of the cell, by default of the first one."""
         slot = key_slot(f"{{{self._address.cell or all_cells()[0]}}}".encode())
-        async with Redis(host=host, port=port, **self._make_options(with_login=True)) as client:
-            client.response_callbacks.clear()
+        async with self.make_client(host, port) as client:
             ranges: Any = await client.execute_command("CLUSTER SLOTS")  # type: ignore[no-untyped-call]
         for first, last, primary, *_ in ranges:
             if first <= slot <= last:
@@ -116,15 +211,29 @@ def make_finder(address: Address) -> PrimaryFinder:
 
 class PrimaryConnection(SentinelManagedConnection):
     """A connection of redis-py to the primary. It refuses a server that is not the primary any
-    more, because the server that named it may know that later.
+    more, because the server that named it may know that later. It returns no reply of a server
+    that was replaced meanwhile.
     """
 
     async def on_connect_check_health(self, check_health: bool = True) -> None:
         """Log in and check the role."""
         await super().on_connect_check_health(check_health)
         await self.send_command("ROLE")
-        if not is_primary(await self.read_response()):
+        is_current = self.connection_pool.add(self, (self.host, self.port))
+        if not is_primary(await self.read_response()) or not is_current:
             raise ConnectionError(DEMOTED)
+
+    async def read_response(self, *arguments: Any, **options: Any) -> Any:
+        """Return a reply. Raises ConnectionError if another server is the primary now."""
+        reply = await super().read_response(*arguments, **options)
+        if not self.connection_pool.is_current((self.host, self.port)):
+            raise ConnectionError(DEMOTED)
+        return reply
+
+    def abort(self) -> None:
+        """Close the socket at once. Replies that are due fail."""
+        if self._writer is not None:
+            self._writer.transport.abort()
 
 
 class PrimaryTlsConnection(PrimaryConnection, SSLConnection):
@@ -160,9 +269,9 @@ async def count_answering(address: Address) -> int:
     return count
 
 
-async def find_primary(address: Address) -> tuple[str, int]:
+async def find_primary(finder: PrimaryFinder) -> Server:
     """Return host and port of the primary. Raises BusUnavailable."""
     try:
-        return await make_finder(address).get_master_address()
+        return await finder.get_master_address()
     except ConnectionError as error:
         raise BusUnavailable(str(error)) from error

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from memrelay.bus.client.connection import fail
+from memrelay.bus.client.primary import DEMOTED, SentinelFinder
 from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.client.resp import Word
 from memrelay.bus.client.url import Address
@@ -201,6 +202,9 @@ class Ingress:
     def __init__(self, address: Address, limits: IngressLimits | None = None) -> None:
         self._client, self._limits = ReconnectingConnection(address), limits or IngressLimits()
         self._min_replicas = address.min_replicas
+        self._call = self._call_all
+        if address.sentinels:
+            self._finder, self._call = SentinelFinder(address), self._call_primary
         self._waiting = self._waiting_bytes = 0
         self._backlogs: dict[str, Backlog] = {}  # by pipeline
         self._memory: ServerMemory | None = None  # made in the event loop, with the first append
@@ -280,12 +284,25 @@ class Ingress:
             batch, self._outgoing = self._outgoing[:MOST_TOGETHER], self._outgoing[MOST_TOGETHER:]
             replies: list[Any] = [BusUnavailable("the client was closed")] * len(batch)
             try:
-                replies = await self._call_all([words for words, _ in batch])
+                replies = await self._call([words for words, _ in batch])
             except BusError as error:
                 replies = [error] * len(batch)
             finally:
                 for (_, future), reply in zip(batch, replies, strict=True):
                     _settle(future, reply)
+
+    async def _call_primary(self, commands: list[tuple[Word, ...]]) -> list[Any]:
+        """Return the replies of the primary.
+
+        If this process was paused, it may have missed a failover, so it asks first. Raises
+        BusError.
+        """
+        replies = await self._call_all(commands)
+        primary = self._finder.known.primary
+        await self._finder.confirm()
+        if primary is not None and not self._finder.is_current(primary.server):
+            raise BusUnavailable(DEMOTED)
+        return replies
 
     async def _call_all(self, commands: list[tuple[Word, ...]]) -> list[Any]:
         """Return the replies. An append that too few replicas have has an error."""

@@ -275,7 +275,10 @@ def _grant() -> str:
 
 
 LOSES = "a failover loses the last messages that no replica has yet, although they are acknowledged"
-MIN_REPLICAS = "set bus.min_replicas to 1: then a message is acknowledged once a replica has it"
+MIN_REPLICAS = (
+    "set bus.min_replicas: a message is then acknowledged once so many replicas have it, and with "
+    "the number of replicas a failover loses nothing"
+)
 
 
 async def check_replicas(context: DoctorContext) -> list[Finding]:

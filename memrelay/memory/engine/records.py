@@ -61,6 +61,15 @@ OVERWRITE = f"UPDATE records SET content = ?, parts = ?, source = ?, {STATE_VALU
 # A fixed statement for one record, which is faster than building the conditions of `oldest`.
 BY_GUID = " WHERE guid = ?"
 BEYOND = {"asc": "r.row > ?", "desc": "r.row < ?"}
+REPEATED_GUID = "UNIQUE constraint failed: records.guid"
+
+
+def is_repeated_guid(error: BaseException) -> bool:
+    """Return whether a transaction failed because a new record's guid exists.
+
+    The guid derives from the input, so the input ran before.
+    """
+    return isinstance(error, apsw.ConstraintError) and REPEATED_GUID in str(error)
 
 
 class RecordTable:

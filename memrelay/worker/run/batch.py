@@ -15,6 +15,7 @@ from memrelay.bus.client.resp import SwarmMessage
 from memrelay.bus.errors import MalformedMessage, MessageTooLong
 from memrelay.memory.engine.connection import translate_errors
 from memrelay.memory.engine.inbox import RETRY_SUFFIX, Done, Pending
+from memrelay.memory.engine.records import is_repeated_guid
 from memrelay.memory.engine.store import Store
 from memrelay.memory.engine.stores import OpenStores
 from memrelay.memory.errors import StoreBroken, StoreBusy, StoreFenced, VectorPending
@@ -431,6 +432,11 @@ class Batch:
         if isinstance(fault, VectorPending) and isinstance(one, Entry):
             self._result.awaiting.append((one, fault.after_s))
             return
+        if is_repeated_guid(fault):
+            # The bus has brought back an entry whose inbox row is gone.
+            log.warning("input_ran_before", pipeline=one.plan.uid, message_id=one.id)
+            self._result.outcomes.append(self._note_done(one))
+            return
         text, attempts = describe_error(fault, self._secrets), 1
         reason = f"{type(fault).__name__}: {text}"
         subscriber = find_subscriber(fault)
@@ -446,6 +452,10 @@ class Batch:
             self._result.outcomes.append(failed_outcome(one, reason + where, attempts, frames))
             if is_defect:
                 self._log_failure(one, subscriber, fault)
+
+    def _note_done(self, one: Work) -> Outcome:
+        """Return the outcome of an input whose records exist. Its results are no longer known."""
+        return new_outcome(self._decode(one) if isinstance(one, Entry) else one)
 
     def _log_failure(self, one: Work, subscriber: str, fault: BaseException) -> None:
         """Log one traceback per batch, which is enough to find the fault. It has no message."""
