@@ -4,6 +4,7 @@ import os
 import signal
 import socket
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -212,17 +213,24 @@ class SentinelBus:
 
 
 @contextmanager
-def single_bus(folder: Path) -> Iterator[str]:
-    """Run one server that other hosts can reach, and yield its URL."""
+def single_server(folder: Path) -> Iterator[BusServer]:
+    """Run one server that other hosts can reach."""
     port = free_port()
     durable = ("--appendonly", "yes", "--appendfsync", "always", "--save", "")
     place = ("--port", str(port), "--bind", "127.0.0.1", "--requirepass", PASSWORD)
     server = BusServer(folder, port, *place, *durable)
     server.start()
     try:
-        yield f"redis://:{PASSWORD}@127.0.0.1:{port}/0"
+        yield server
     finally:
         server.kill()
+
+
+@contextmanager
+def single_bus(folder: Path) -> Iterator[str]:
+    """Run one server that other hosts can reach, and yield its URL."""
+    with single_server(folder) as server:
+        yield f"redis://:{PASSWORD}@127.0.0.1:{server.port}/0"
 
 
 class ClusterBus:
@@ -283,6 +291,20 @@ class ClusterBus:
         wait_for(lambda: (found := self._find_owner()) and found is not killed, "a replica follows")
         return killed
 
+    def pause_owner(self, least_s: float) -> None:
+        """Pause the primary of Memrelay's keys until another one has them, at least so long."""
+        paused, began_s = self.owner, time.monotonic()
+        asked = next(one for one in self.servers if one is not paused)
+        paused.send_signal(signal.SIGSTOP)
+        try:
+            wait_for(
+                lambda: self._find_owner_port(asked) not in (0, paused.port), "a replica follows"
+            )
+            time.sleep(max(0, began_s + least_s - time.monotonic()))
+        finally:
+            paused.send_signal(signal.SIGCONT)
+        wait_for(self.is_whole, "the cluster is whole")
+
     def restore(self, killed: BusServer) -> None:
         """Start a killed server, which becomes a replica."""
         killed.start()
@@ -312,15 +334,21 @@ class ClusterBus:
         return server.lives and self._call(server, "ROLE")[0] == b"master"
 
     def _find_owner(self) -> BusServer | None:
-        slot = key_slot(f"{{{CELL}}}".encode())
         for asked in self.servers:
-            if not asked.lives or b"cluster_state:ok" not in self._call(asked, "CLUSTER", "INFO"):
-                continue
-            for first, last, primary, *_ in self._call(asked, "CLUSTER", "SLOTS"):
-                if first <= slot <= last:
-                    found = next(one for one in self.servers if one.port == primary[1])
-                    return found if self._is_primary(found) else None
+            if asked.lives and (port := self._find_owner_port(asked)):
+                found = next(one for one in self.servers if one.port == port)
+                return found if self._is_primary(found) else None
         return None
+
+    def _find_owner_port(self, asked: BusServer) -> int:
+        """Return the port of the primary of Memrelay's keys, 0 if the server knows none."""
+        slot = key_slot(f"{{{CELL}}}".encode())
+        if b"cluster_state:ok" not in self._call(asked, "CLUSTER", "INFO"):
+            return 0
+        for first, last, primary, *_ in self._call(asked, "CLUSTER", "SLOTS"):
+            if first <= slot <= last:
+                return int(primary[1])
+        return 0
 
     def _knows_all(self, server: BusServer) -> bool:
         return b"cluster_known_nodes:%d" % self._count in self._call(server, "CLUSTER", "INFO")

@@ -6,11 +6,12 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 
 import structlog
 from redis.asyncio import Redis
-from redis.exceptions import AuthenticationError, RedisError
+from redis.exceptions import AuthenticationError, ConnectionError, RedisError
 
 from memrelay.bus.client.known_primary import Primary, Server
 from memrelay.bus.client.primary import SentinelFinder
 from memrelay.bus.client.url import Address
+from memrelay.bus.errors import BadAddress
 
 log = structlog.stdlib.get_logger(__name__)
 # Pause between two rounds, unless a Sentinel announces a failover.
@@ -58,7 +59,10 @@ class PrimaryWatch(SentinelFinder):
         """Ask one Sentinel over a connection that stays open."""
         client = self._clients.get((host, port))
         if client is None:
-            client = self._clients[host, port] = await self.log_in(host, port)
+            try:
+                client = self._clients[host, port] = await self.log_in(host, port)
+            except BadAddress as error:  # TLS files that are being renewed
+                raise ConnectionError(str(error)) from error
         try:
             return await self.read(client)
         except AuthenticationError:
