@@ -93,10 +93,10 @@ def client_of(server: BusServer) -> redis.Redis:
 
 Cause = Callable[[SentinelBus, ChildProcess], Fault]
 CAUSES = {
-    "planned, 4 s apart": (plan_failover, 3),
-    "planned, 18 s apart": (plan_failover_and_wait, 2),
-    "primary paused": (pause_primary, 2),
-    "primary cut off": (cut_primary_off, 2),
+    "planned, 4 s apart": (plan_failover, 2),
+    "planned, 18 s apart": (plan_failover_and_wait, 1),
+    "primary paused": (pause_primary, 1),
+    "primary cut off": (cut_primary_off, 1),
     "Sentinels killed": (kill_sentinels, 1),
 }
 

@@ -47,7 +47,8 @@ class Abortable(Protocol):
 class KnownPrimary:
     """The primary with the highest config epoch that this process has seen.
 
-    `asked_s` is when the Sentinels were last asked (time.monotonic()). All threads of the process
+    `asked_s` is when a majority of the Sentinels last answered (time.monotonic()), infinite while
+    there is no majority: no append waits for Sentinels that are gone. All threads of the process
     share an instance, through `find_known_primary`. `clock` returns seconds as time.monotonic()
     does.
     """
@@ -68,7 +69,7 @@ class KnownPrimary:
         newest = max(answers)
         with self._lock:
             known, now_s = self.primary, self._clock()
-            self.asked_s = now_s
+            self.asked_s = now_s if is_majority else float("inf")
             if known is not None and newest.epoch <= known.epoch:
                 is_named = any(answer.server == known.server for answer in answers)
                 if is_named or not is_majority:

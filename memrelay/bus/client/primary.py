@@ -27,7 +27,7 @@ ASK_TIMEOUT_S, LATE_S = 1.0, 0.1
 # The age of the Sentinels' answers beyond which they are asked before an append is acknowledged.
 MAX_AGE_S = 2.0
 DEMOTED = "the server at this address is now a replica; its successor is looked for again"
-FAULTY = frozenset({"s_down", "o_down", "disconnected"})
+FAULTY = frozenset({"s_down", "o_down"})
 # By address: the node that answered last, which is asked first. Others may be down.
 _last_to_answer: dict[Address, Server] = {}
 
@@ -60,15 +60,19 @@ class PrimaryFinder(ABC):
         return True
 
     def make_client(self, host: str, port: int, *, with_login: bool = True) -> Redis:
-        """Return a client that asks one server. Its replies are raw."""
+        """Return a client that asks one server. Its replies are raw, and the caller limits the
+        time: with a timeout, redis-py uses asyncio.wait_for, which swallows cancellation in
+        Python 3.11.
+        """
         address = self._address
         login = {"username": address.username or None, "password": address.password or None}
-        timeouts = {"socket_timeout": ASK_TIMEOUT_S, "socket_connect_timeout": ASK_TIMEOUT_S}
-        options = address.make_tls_options() | {"ssl": address.tls} | timeouts
+        options = address.make_tls_options() | {"ssl": address.tls}
         client = Redis(
             host=host,
             port=port,
             protocol=2,
+            socket_timeout=None,
+            socket_connect_timeout=ASK_TIMEOUT_S,
             retry=Retry(NoBackoff(), 0),
             driver_info=None,
             **(options | login if with_login else options),
@@ -105,7 +109,7 @@ class SentinelFinder(PrimaryFinder):
                     try:
                         answers.append(await one)
                     except (RedisError, OSError) as error:
-                        reasons.append(str(error))
+                        reasons.append(str(error) or "a Sentinel does not answer")
                     if len(answers) >= self._majority:
                         limit.reschedule(asyncio.get_running_loop().time() + LATE_S)
         except TimeoutError:
@@ -117,8 +121,7 @@ class SentinelFinder(PrimaryFinder):
         if answers:
             self.known.take(answers, is_majority=len(answers) >= self._majority)
         else:
-            # No append waits for Sentinels that are gone.
-            self.known.asked_s = time.monotonic()
+            self.known.asked_s = float("inf")
         return answers, reasons
 
     async def confirm(self) -> None:
@@ -128,7 +131,7 @@ class SentinelFinder(PrimaryFinder):
 
     async def ask(self, host: str, port: int) -> Primary:
         """Ask one Sentinel. It may have the password of the servers, or none."""
-        async with await self.log_in(host, port) as client:
+        async with asyncio.timeout(ASK_TIMEOUT_S), await self.log_in(host, port) as client:
             return await self.read(client)
 
     async def log_in(self, host: str, port: int) -> Redis:
@@ -185,7 +188,7 @@ class ClusterFinder(PrimaryFinder):
             try:
                 found = await self.ask(*one)
             except (RedisError, OSError) as error:
-                reasons.append(str(error))
+                reasons.append(str(error) or f"{one[0]}:{one[1]} does not answer")
                 continue
             _last_to_answer[address] = one
             return found
@@ -195,7 +198,7 @@ class ClusterFinder(PrimaryFinder):
     async def ask(self, host: str, port: int) -> Server:
         """Ask one node which primary has the slot of the cell, by default of the first one."""
         slot = key_slot(f"{{{self._address.cell or all_cells()[0]}}}".encode())
-        async with self.make_client(host, port) as client:
+        async with asyncio.timeout(ASK_TIMEOUT_S), self.make_client(host, port) as client:
             ranges: Any = await client.execute_command("CLUSTER SLOTS")  # type: ignore[no-untyped-call]
         for first, last, primary, *_ in ranges:
             if first <= slot <= last:

@@ -9,7 +9,7 @@ from redis.asyncio import Redis
 from redis.exceptions import AuthenticationError, ConnectionError, RedisError
 
 from memrelay.bus.client.known_primary import Primary, Server
-from memrelay.bus.client.primary import SentinelFinder
+from memrelay.bus.client.primary import ASK_TIMEOUT_S, SentinelFinder
 from memrelay.bus.client.url import Address
 from memrelay.bus.errors import BadAddress
 
@@ -57,6 +57,10 @@ class PrimaryWatch(SentinelFinder):
 
     async def ask(self, host: str, port: int) -> Primary:
         """Ask one Sentinel over a connection that stays open."""
+        async with asyncio.timeout(ASK_TIMEOUT_S):
+            return await self._ask(host, port)
+
+    async def _ask(self, host: str, port: int) -> Primary:
         client = self._clients.get((host, port))
         if client is None:
             try:
