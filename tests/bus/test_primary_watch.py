@@ -22,7 +22,7 @@ from memrelay.bus.client.url import Address, parse
 from memrelay.bus.errors import BusUnavailable
 from memrelay.bus.streams.entry import NewEntry
 from memrelay.bus.streams.ingress import Ingress
-from tests.support.replicated_bus import SERVICE, SentinelBus
+from tests.support.replicated_bus import SentinelBus, free_port
 from tests.support.waiting import PATIENCE_S
 
 FIRST, SECOND = Primary(1, "a", 1), Primary(2, "b", 2)
@@ -36,13 +36,10 @@ def bus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SentinelBus]:
 
 
 @pytest.fixture
-def address(bus: SentinelBus) -> Iterator[Address]:
-    """Yield an address about which this process knows nothing before and after the test."""
+def address(bus: SentinelBus) -> Address:
+    """Return an address about which this process knows nothing. One of its Sentinels is gone."""
     address = parse(bus.url)
-    known = find_known_primary(address)
-    known.__init__(SERVICE)  # type: ignore[misc]
-    yield address
-    known.__init__(SERVICE)  # type: ignore[misc]
+    return replace(address, sentinels=(*address.sentinels, ("127.0.0.1", free_port())))
 
 
 def replace_primary(bus: SentinelBus, address: Address) -> None:
@@ -105,17 +102,16 @@ def test_replies_that_are_due_fail_once_the_primary_is_replaced(
 ) -> None:
     async def wait_at_the_former_primary() -> None:
         data = await connect(address)
-        async with ReconnectingConnection(address) as control:
+        async with ReconnectingConnection(address) as control, asyncio.timeout(PATIENCE_S):
             blocked = asyncio.create_task(control.call("BLPOP", "nothing", 0))
             await control.call("PING")
             due = data.send(pack("BLPOP", "nothing", 0))
             replace_primary(bus, address)
 
-            async with asyncio.timeout(PATIENCE_S):
-                for future in (blocked, due):
-                    with pytest.raises(BusUnavailable):
-                        await future
-                await data.close()
+            for future in (blocked, due):
+                with pytest.raises(BusUnavailable):
+                    await future
+            await data.close()
 
     asyncio.run(wait_at_the_former_primary())
 

@@ -108,14 +108,11 @@ def test_a_failover_applies_nothing_twice_and_a_former_primary_accepts_nothing(
     name: str, min_replicas: int, tmp_path: Path, record_figures: RecordFigures
 ) -> None:
     (cause, times), writes, appends = CAUSES[name], make_uid(), make_uid()
+    settings = {"BUS__MIN_REPLICAS": str(min_replicas), "WORKER__LEASE_S": "5"}
     with SentinelBus(tmp_path / "bus") as bus:
         for server in bus.servers:
-            with server.client() as client:
-                client.execute_command(
-                    "ACL", "SETUSER", USER, "on", f">{PASSWORD}", "~*", "&*", "+@all"
-                )
+            allow_clients(server)
         url = bus.url.replace("sentinel://", f"sentinel://{USER}")
-        settings = {"BUS__MIN_REPLICAS": str(min_replicas), "WORKER__LEASE_S": "5"}
         with Host(tmp_path / "host", BUS__URL=url, **settings) as host:
             host.start_worker()
             web = host.start_web()
@@ -125,11 +122,7 @@ def test_a_failover_applies_nothing_twice_and_a_former_primary_accepts_nothing(
                 PlainLoad(host, writes, "write") as writing,
                 PlainLoad(host, appends, "append") as appending,
             ):
-                faults = []
-                for _ in range(times):
-                    appending.await_accepted(20)
-                    faults.append(cause(bus, web))
-                    time.sleep(4)
+                faults = [cause_fault(lambda: cause(bus, web), appending) for _ in range(times)]
                 appending.await_accepted(20)
 
             lost = check_effects(host, (writes, writing), (appends, appending))
@@ -145,3 +138,16 @@ def test_a_failover_applies_nothing_twice_and_a_former_primary_accepts_nothing(
                 messages=len(writing.accepted) + len(appending.accepted),
                 lost=len(lost),
             )
+
+
+def allow_clients(server: BusServer) -> None:
+    rights = "on", f">{PASSWORD}", "~*", "&*", "+@all"
+    with server.client() as client:
+        client.execute_command("ACL", "SETUSER", USER, *rights)
+
+
+def cause_fault(cause: Callable[[], Fault], load: PlainLoad) -> Fault:
+    load.await_accepted(20)
+    fault = cause()
+    time.sleep(4)
+    return fault

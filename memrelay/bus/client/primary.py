@@ -7,6 +7,7 @@ import asyncio
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from typing import Any
 
 from redis.asyncio import Redis
@@ -104,14 +105,7 @@ class SentinelFinder(PrimaryFinder):
         asking = [asyncio.create_task(self.ask(*one)) for one in self._address.sentinels]
         answers, reasons = list[Primary](), list[str]()
         try:
-            async with asyncio.timeout(2 * ASK_TIMEOUT_S) as limit:
-                for one in asyncio.as_completed(asking):
-                    try:
-                        answers.append(await one)
-                    except (RedisError, OSError) as error:
-                        reasons.append(str(error) or "a Sentinel does not answer")
-                    if len(answers) >= self._majority:
-                        limit.reschedule(asyncio.get_running_loop().time() + LATE_S)
+            await self._collect(asking, answers, reasons)
         except TimeoutError:
             reasons.append("some do not answer")
         finally:
@@ -123,6 +117,19 @@ class SentinelFinder(PrimaryFinder):
         else:
             self.known.asked_s = float("inf")
         return answers, reasons
+
+    async def _collect(
+        self, asking: list[asyncio.Task[Primary]], answers: list[Primary], reasons: list[str]
+    ) -> None:
+        """Collect answers until LATE_S after those of a majority. Raises TimeoutError."""
+        async with asyncio.timeout(2 * ASK_TIMEOUT_S) as limit:
+            for one in asyncio.as_completed(asking):
+                try:
+                    answers.append(await one)
+                except (RedisError, OSError) as error:
+                    reasons.append(str(error) or "a Sentinel does not answer")
+                if len(answers) >= self._majority:
+                    limit.reschedule(asyncio.get_running_loop().time() + LATE_S)
 
     async def confirm(self) -> None:
         """Ask again if the last answers are old, because this process was paused."""
@@ -137,14 +144,13 @@ class SentinelFinder(PrimaryFinder):
     async def log_in(self, host: str, port: int) -> Redis:
         """Return a client of a Sentinel. Raises RedisError and OSError."""
         client = self.make_client(host, port)
-        try:
-            await client.execute_command("PING")  # type: ignore[no-untyped-call]
-        except AuthenticationError:
-            await client.aclose()
-            return self.make_client(host, port, with_login=False)
-        except BaseException:
-            await client.aclose()
-            raise
+        async with AsyncExitStack() as undo:
+            undo.push_async_callback(client.aclose)
+            try:
+                await client.execute_command("PING")  # type: ignore[no-untyped-call]
+            except AuthenticationError:
+                return self.make_client(host, port, with_login=False)
+            undo.pop_all()
         return client
 
     async def read(self, client: Redis) -> Primary:

@@ -51,9 +51,13 @@ class PrimaryWatch(SentinelFinder):
                         remedy="start the Sentinels; until then a failover may go unnoticed",
                     )
                 has_majority = len(answers) >= self._majority
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(PAUSE_S):
-                        await self._announced.wait()
+                await self._pause()
+
+    async def _pause(self) -> None:
+        """Wait until the next round."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(PAUSE_S):
+                await self._announced.wait()
 
     async def ask(self, host: str, port: int) -> Primary:
         """Ask one Sentinel over a connection that stays open."""
@@ -80,10 +84,14 @@ class PrimaryWatch(SentinelFinder):
             if (client := self._clients.get(sentinel)) is None:
                 continue
             with suppress(RedisError, OSError):
-                async with client.pubsub() as subscription:
-                    await subscription.subscribe(*ANNOUNCED)
-                    async for _ in subscription.listen():
-                        self._announced.set()
+                await self._follow(client)
+
+    async def _follow(self, client: Redis) -> None:
+        """Take the announcements of one Sentinel. Raises RedisError and OSError."""
+        async with client.pubsub() as subscription:
+            await subscription.subscribe(*ANNOUNCED)
+            async for _ in subscription.listen():
+                self._announced.set()
 
     async def _close(self) -> None:
         for client in self._clients.values():
