@@ -12,6 +12,8 @@ BusError
 ├── BusRefused          the server answered with an error; `code` is its first word
 └── NoAnswer            a request was not answered in time
 
+ServerTooOld            the server is older than version 7
+
 EmbeddedServerError
 ├── NoServerBinary      no usable server program
 ├── ServerBinaryTooOld  only server programs older than 7.0
@@ -78,6 +80,10 @@ class NoAnswer(BusError, TimeoutError):
     def __init__(self, text: str, ident: str = "", paused: str = "") -> None:
         super().__init__(text)
         self.ident, self.paused = ident, paused
+
+
+class ServerTooOld(Exception):
+    """The server lacks commands. It is no BusError: another attempt does not help."""
 
 
 class EmbeddedServerError(Exception):

@@ -1,6 +1,7 @@
 """The composition root: settings, logs, bus and catalog for every command."""
 
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
@@ -12,7 +13,7 @@ from memrelay.blocks.sources import use_folders
 from memrelay.bus.client.url import Address, parse
 from memrelay.bus.embedded.socket_path import find_socket
 from memrelay.bus.embedded.users import PASSWORD_NAME, find_address
-from memrelay.bus.errors import BusError, BusRefused, EmbeddedServerError
+from memrelay.bus.errors import BusError, BusRefused, EmbeddedServerError, ServerTooOld
 from memrelay.bus.keys import use_cells
 from memrelay.cli.logs import LogFormat, configure_logging
 from memrelay.cli.settings import (
@@ -38,6 +39,7 @@ USER_ERRORS = (
     EmbeddedServerError,
     MemoryFault,
     NotTheOwner,
+    ServerTooOld,
     SettingsError,
     OSError,
     UnicodeEncodeError,
@@ -119,9 +121,8 @@ def run(
 
 def make_secrets(settings: Settings) -> SecretResolver:
     """Return the resolver of references in bundles."""
-    folder = settings.secrets.folder or settings.memory.root / "secrets"
     return SecretResolver(
-        folder,
+        secrets_folder(settings),
         process_environment(),
         settings.secrets.env,
         for_blocks=settings.agents.secrets,
@@ -134,12 +135,24 @@ def make_seal_keys(settings: Settings) -> seal_keys.SealKeys:
 
 
 def seal_references(settings: Settings) -> tuple[str, ...]:
-    """Return the references to the seal keys. A relative file lies in the folder for secrets."""
-    folder = (settings.secrets.folder or settings.memory.root / "secrets").absolute()
-    return tuple(
-        f"file:{folder / one.removeprefix('file:')}" if one.startswith("file:") else one
-        for one in settings.memory.seal_keys
-    )
+    """Return the references to the seal keys."""
+    folder = secrets_folder(settings)
+    return tuple(make_reference_absolute(one, folder) for one in settings.memory.seal_keys)
+
+
+def secrets_folder(settings: Settings) -> Path:
+    """Return the folder for secrets."""
+    return (settings.secrets.folder or settings.memory.root / "secrets").absolute()
+
+
+def make_reference_absolute(reference: str, folder: Path) -> str:
+    """Return a reference with an absolute file. A relative one lies in `folder`; `~` is a home."""
+    kind, _, name = reference.partition(":")
+    if kind != "file":
+        return reference
+    with suppress(RuntimeError):  # the user after ~ is unknown, so there is no such file
+        name = str(Path(name).expanduser())
+    return f"file:{folder / name}"
 
 
 def make_secrets_of_operator() -> SecretResolver:

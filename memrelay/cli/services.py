@@ -8,9 +8,14 @@ from functools import partial
 
 from memrelay.bus.client.url import Address
 from memrelay.bus.keys import all_cells
-from memrelay.cli.composition import make_secrets
+from memrelay.cli.composition import (
+    make_reference_absolute,
+    make_secrets,
+    make_secrets_of_operator,
+    secrets_folder,
+)
 from memrelay.cli.open_files import resolve_open_files
-from memrelay.cli.settings import Settings, read_secret
+from memrelay.cli.settings import Settings
 from memrelay.memory.search.embedding.embedder import EmbeddingOptions
 from memrelay.worker.limits import WorkerLimits
 from memrelay.worker.service import CellWorkers, Worker, WorkerOptions
@@ -68,12 +73,13 @@ def embedding_options(settings: Settings) -> EmbeddingOptions:
     The embedder reads its key at the first use, so a missing key does not prevent a start.
     """
     embedding = settings.embedding
+    key = make_reference_absolute(embedding.key, secrets_folder(settings))
     return EmbeddingOptions(
         embedding.model,
         embedding.threads,
         embedding.url,
         embedding.name,
-        partial(read_secret, embedding.key) if embedding.key else None,
+        partial(make_secrets_of_operator().read, key) if key else None,
         embedding.private,
         embedding.timeout_s,
     )

@@ -98,7 +98,7 @@ _VARIABLES = {
     for section, model in _SECTIONS.items()
     for key in model.model_fields
 }
-_PATH_DEFAULTS: dict[tuple[str, str], Path | None] = {
+_PATH_DEFAULTS: dict[tuple[str, str], Any] = {
     (section, key): field.default
     for section, model in _SECTIONS.items()
     for key, field in model.model_fields.items()
@@ -145,9 +145,15 @@ class _ConfigFile(YamlConfigSettingsSource):
         for (section, key), default in _PATH_DEFAULTS.items():
             settings = values.setdefault(section, {})
             path = settings.get(key, default) if isinstance(settings, dict) else None
-            if isinstance(path, str | Path) and path and not str(path).startswith("~"):
-                settings[key] = Path(self._folder, path)
+            if isinstance(path, list):
+                settings[key] = [self._start_here(one) for one in path]
+            elif not isinstance(default, tuple) and path:
+                settings[key] = self._start_here(path)
         return values
+
+    def _start_here(self, path: object) -> object:
+        is_path = isinstance(path, str | Path) and str(path) and not str(path).startswith("~")
+        return Path(self._folder, str(path)) if is_path else path
 
 
 class _DuplicateKey(yaml.constructor.ConstructorError):
@@ -200,23 +206,6 @@ def may_color() -> bool:
     """Return whether a terminal may get colors: NO_COLOR is not set and TERM is not `dumb`."""
     environ = process_environment()
     return not environ.get("NO_COLOR") and environ.get("TERM") != "dumb"
-
-
-def read_secret(reference: str, environ: Mapping[str, str] | None = None) -> str:
-    """Return the secret at `env:NAME` or `file:PATH`, without the last line break of a file.
-
-    Raises LookupError: if the variable is not set or the file cannot be read.
-    """
-    environ = _or_current(environ)
-    kind, _, name = reference.partition(":")
-    if kind == "env" and name in environ:
-        return environ[name]
-    if kind == "file":
-        try:
-            return Path(name).expanduser().read_text(encoding="utf-8").rstrip("\r\n")
-        except (OSError, ValueError, RuntimeError) as error:
-            raise LookupError(f"{reference} cannot be read") from error
-    raise LookupError(f"{reference} is not set")
 
 
 def load_settings(

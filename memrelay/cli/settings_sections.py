@@ -1,9 +1,11 @@
 """The sections of the settings: their values, defaults and rules."""
 
 import os
+import re
 import sys
+from ipaddress import ip_address
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 import orjson
@@ -15,6 +17,9 @@ from memrelay.bus.message import IDENTITY_FIELDS
 from memrelay.cli.logs import LogFormat, LogLevel
 from memrelay.memory.engine.retention import HISTORY_DAYS
 from memrelay.pipelines.secret_grants import Grant, parse_grants
+
+HOST_NAME = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_.])?")
+REFERENCES_RULE = "references env:NAME or file:PATH"
 
 EmbeddingModel = Literal["none", "local", "wordllama", "endpoint"]
 
@@ -61,11 +66,57 @@ def _validate_optional_path(value: object) -> Path | None:
     return None if value in ("", None) else _validate_path(value)
 
 
-def _validate_paths(value: object) -> tuple[Path, ...]:
-    paths = value.split(",") if isinstance(value, str) else value
-    if not isinstance(paths, list | tuple):
-        raise ValueError("must be a list of paths")
-    return tuple(_validate_path(path) for path in paths)
+def _split_list(value: object, content: str) -> list[Any]:
+    """Return a list. A text, as in a variable, separates it by commas or is a JSON list.
+
+    Raises ValueError: it must be a list of `content`.
+    """
+    rule = f"must be a list of {content}; in a variable, separate them by commas"
+    if not isinstance(value, str):
+        items = value
+    elif value.lstrip().startswith("["):
+        try:
+            items = orjson.loads(value)
+        except ValueError as error:
+            raise ValueError(f"{rule} or write a JSON list") from error
+    else:
+        items = [item.strip() for item in value.split(",") if item.strip()]
+    if not isinstance(items, list | tuple):
+        raise ValueError(rule)
+    return list(items)
+
+
+def _validate_block_folders(value: object) -> tuple[Path, ...]:
+    folders = tuple(_validate_path(path) for path in _split_list(value, "folders"))
+    for folder in folders:
+        if not folder.is_dir():
+            problem = "is not a folder" if folder.exists() else "does not exist"
+            raise ValueError(f"must be a list of folders, and {folder} {problem}")
+    return folders
+
+
+def _validate_host(name: object) -> str:
+    """Return a host name or address. An IPv6 address may have brackets."""
+    text = name.strip() if isinstance(name, str) else ""
+    text = text[1:-1] if text.startswith("[") and text.endswith("]") else text
+    if not HOST_NAME.fullmatch(text) and not _is_address(text):
+        raise ValueError(
+            "must be host names or addresses without scheme, port, path or wildcard, such as "
+            "memrelay.example.com; write each name that clients use, an international one as xn--"
+        )
+    return text
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _validate_hosts(value: object) -> tuple[str, ...]:
+    return tuple(_validate_host(name) for name in _split_list(value, "host names"))
 
 
 def _validate_bus_url(url: str) -> str:
@@ -73,11 +124,7 @@ def _validate_bus_url(url: str) -> str:
         if url:
             address.parse(url)
     except ValueError as error:
-        # The message omits the URL, which may hold a password.
-        raise ValueError(
-            "must be empty, unix:///path, redis://[user:password@]host:port/db, or "
-            "sentinel://[user:password@]host:port,host:port/name/db"
-        ) from error
+        raise ValueError(str(error).removeprefix("bus.url ")) from error
     return url
 
 
@@ -111,35 +158,44 @@ def _is_endpoint_url(url: str) -> bool:
 
 
 def _validate_reference(reference: str) -> str:
-    if reference and not reference.startswith(("env:", "file:")):
+    kind, _, name = reference.partition(":")
+    if reference and (kind not in ("env", "file") or not name or "\0" in name):
         # The message omits the value, which may be the secret itself.
         raise ValueError(
             "must be empty, env:NAME or file:PATH: store the key in that variable or file"
         )
+    if kind == "file":
+        _validate_path(name)
     return reference
 
 
 def _validate_references(value: object) -> tuple[str, ...]:
-    """Return references. An environment variable lists them with commas."""
-    found = [one.strip() for one in value.split(",")] if isinstance(value, str) else value
-    if not isinstance(found, list | tuple) or not all(isinstance(one, str) for one in found):
-        raise ValueError("must be a list of references env:NAME or file:PATH")
+    found = _split_list(value, REFERENCES_RULE)
+    if not all(isinstance(one, str) for one in found):
+        raise ValueError(f"must be a list of {REFERENCES_RULE}")
     return tuple(_validate_reference(one) for one in found if one)
 
 
 def _validate_trusted_fields(value: object) -> tuple[str, ...]:
-    names = value.split(",") if isinstance(value, str) and value else value or ()
-    if not isinstance(names, list | tuple) or not all(name in IDENTITY_FIELDS for name in names):
-        raise ValueError(f"must be a list of some of these: {', '.join(IDENTITY_FIELDS)}")
+    rule = f"some of these: {', '.join(IDENTITY_FIELDS)}"
+    names = _split_list(value or (), rule)
+    if not all(name in IDENTITY_FIELDS for name in names):
+        raise ValueError(f"must be a list of {rule}")
     return tuple(names)
 
 
+def _validate_grants(value: object) -> tuple[Grant, ...]:
+    return parse_grants(_split_list(value, "UID:NAME, a pipeline and an environment variable"))
+
+
 FilePath = Annotated[Path, PlainValidator(_validate_path)]
-# NoDecode: an environment variable lists the paths with commas, not as JSON.
-Paths = Annotated[tuple[Path, ...], NoDecode, PlainValidator(_validate_paths)]
+# NoDecode: an environment variable may list values with commas, not only as JSON.
+BlockFolders = Annotated[tuple[Path, ...], NoDecode, PlainValidator(_validate_block_folders)]
+Host = Annotated[str, AfterValidator(_validate_host)]
+Hosts = Annotated[tuple[str, ...], NoDecode, PlainValidator(_validate_hosts)]
 OptionalPath = Annotated[Path | None, PlainValidator(_validate_optional_path)]
 TrustedFields = Annotated[tuple[str, ...], NoDecode, PlainValidator(_validate_trusted_fields)]
-Grants = Annotated[tuple[Grant, ...], NoDecode, PlainValidator(parse_grants)]
+Grants = Annotated[tuple[Grant, ...], NoDecode, PlainValidator(_validate_grants)]
 References = Annotated[
     tuple[str, ...], NoDecode, PlainValidator(_validate_references), Field(repr=False)
 ]
@@ -165,9 +221,13 @@ class MemorySettings(_Section):
 
 
 def _validate_storage_url(url: str) -> str:
-    # The message omits the URL, which may hold a password.
-    if url and not url.startswith(("postgresql://", "postgres://")):
-        raise ValueError("must be empty or postgresql://[user:password@]host:port/database")
+    scheme, _, rest = url.partition("://")
+    path = rest.partition("?")[0].partition("/")[2]
+    # A password with a slash ends the host too early. The message omits the URL.
+    if url and (scheme not in ("postgresql", "postgres") or "@" in path):
+        raise ValueError(
+            "must be empty or postgresql://[user:password@]host:port/database; " + address.ENCODE
+        )
     return url
 
 
@@ -251,9 +311,9 @@ class JwtSettings(_Section):
 
 
 class WebSettings(_Section):
-    host: str = "127.0.0.1"
+    host: Host = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65535)] = 8765
-    hosts: str = ""
+    hosts: Hosts = ()
     max_wait_s: Count = 60
     call_timeout_s: Count = 10
     read_timeout_s: Count = 10
@@ -289,7 +349,7 @@ class AgentsSettings(_Section):
 
 
 class BlocksSettings(_Section):
-    paths: Paths = ()
+    paths: BlockFolders = ()
 
 
 class LogSettings(_Section):

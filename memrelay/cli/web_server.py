@@ -16,7 +16,7 @@ def make_web(settings: Settings, address: Address) -> WebServer:
     options = WebOptions(
         host=web.host,
         port=web.port,
-        hosts=tuple(name.strip() for name in web.hosts.split(",") if name.strip()),
+        hosts=web.hosts,
         message_bytes=settings.bus.max_message_bytes,
         json_depth=web.max_json_depth,
         json_keys=web.max_json_keys,

@@ -4,6 +4,7 @@ Separate from secret_references, because the settings must load without the chec
 """
 
 import re
+from collections.abc import Sequence
 
 from memrelay.bus.keys import UID
 
@@ -12,12 +13,9 @@ GRANT = re.compile(rf"({UID.pattern}):([A-Za-z_][A-Za-z0-9_]*)")
 Grant = tuple[str, str]
 
 
-def parse_grants(value: object) -> tuple[Grant, ...]:
-    """Return the grants of a list of `UID:NAME`, or of its text with commas. Raises ValueError."""
-    texts = [text for text in value.split(",") if text] if isinstance(value, str) else value
-    forms = (
-        [GRANT.fullmatch(str(one)) for one in texts] if isinstance(texts, list | tuple) else [None]
-    )
+def parse_grants(texts: Sequence[object]) -> tuple[Grant, ...]:
+    """Return the grants of a list of `UID:NAME`. Raises ValueError."""
+    forms = [GRANT.fullmatch(str(one)) for one in texts]
     if None in forms:
         raise ValueError("must be a list of UID:NAME, a pipeline and an environment variable")
     return tuple((form[1], form[2]) for form in forms if form is not None)

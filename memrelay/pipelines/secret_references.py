@@ -15,6 +15,7 @@ from stat import S_ISREG
 from typing import TYPE_CHECKING
 
 from memrelay.pipelines.secret_grants import Grant
+from memrelay.pipelines.webhook_secrets import describe_secret_faults, describe_token_faults
 
 if TYPE_CHECKING:  # a command that checks no bundle needs no blocks
     from memrelay.pipelines.bundle import AgentSpec
@@ -154,6 +155,11 @@ class SecretResolver:
         """Return whether the operator has listed a reference for blocks."""
         return reference in self._for_blocks
 
+    def is_unset(self, reference: str) -> bool:
+        """Return whether a reference names a variable that this process does not have."""
+        kind, _, name = reference.partition(":")
+        return kind == "env" and name not in self._environ
+
     def is_outside(self, reference: str) -> bool:
         """Return whether a reference names a file outside the folder, by its text alone."""
         kind, _, name = reference.partition(":")
@@ -252,12 +258,13 @@ def _has_keys(agent: "CheckedAgent") -> bool:
 def check_references(
     agents: Mapping[int, "AgentSpec"], secrets: SecretResolver, report: "Report"
 ) -> None:
-    """Report references to files outside the folder, and warn about files that cannot be used.
+    """Report references to files outside the folder, and warn about values that cannot be used.
 
     The warnings come only with a bundle without faults. Otherwise a deployer whose bundle is
-    rejected could find out which files exist.
+    rejected could find out which files exist. Another process may have the variables that this one
+    lacks.
     """
-    found = [one for one in _references(agents) if one[1].startswith("file:")]
+    found = [one for one in list_references(agents) if not secrets.is_unset(one[1])]
     for place, reference in found:
         if secrets.is_outside(reference):
             _report_outside(place, report)
@@ -265,11 +272,28 @@ def check_references(
         return
     for place, reference in islice(found, MAX_CHECKED_FILES):
         try:
-            secrets.read(reference)
+            faults = find_value_faults(place, reference, secrets)
         except SecretOutsideFolder:
             _report_outside(place, report)
-        except LookupError as error:
-            report.warn(place, str(error), "until it can be read, it admits no webhook")
+            continue
+        for fault in faults:
+            report.warn(place, fault, "until it can be used, it admits no webhook")
+
+
+def find_value_faults(place: "JsonPath", reference: str, secrets: SecretResolver) -> list[str]:
+    """Return why the value of a webhook's token or secret cannot be used.
+
+    Raises SecretOutsideFolder.
+    """
+    try:
+        value = secrets.read(reference)
+    except SecretOutsideFolder:
+        raise
+    except LookupError as error:
+        return [str(error)]
+    is_token = place[-1] == "wf_webhook_token"
+    describe = describe_token_faults if is_token else describe_secret_faults
+    return [f"{reference} {fault}" for fault in describe(value)]
 
 
 def _report_outside(place: "JsonPath", report: "Report") -> None:
@@ -280,7 +304,8 @@ def _report_outside(place: "JsonPath", report: "Report") -> None:
     )
 
 
-def _references(agents: Mapping[int, "AgentSpec"]) -> Iterator[tuple["JsonPath", str]]:
+def list_references(agents: Mapping[int, "AgentSpec"]) -> Iterator[tuple["JsonPath", str]]:
+    """Yield the references of the webhooks of agents, each with its path in the bundle."""
     for at, spec in agents.items():
         if spec.wf_webhook_token:
             yield ("agents", at, "wf_webhook_token"), spec.wf_webhook_token
@@ -298,7 +323,10 @@ def _read_value(reference: str, file: _SecretFile) -> str:
 
 
 def _read_text(path: Path) -> str:
-    """Return the text of a file without its last line break. Raises OSError and ValueError."""
+    """Return the text of a file without its last line break and without a byte order mark.
+
+    Raises OSError and ValueError.
+    """
     with open(os.open(path, OPEN_FLAGS), "rb") as file:
         data = file.read(MAX_SECRET_BYTES)
-    return data.decode().rstrip("\r\n")
+    return data.decode("utf-8-sig").rstrip("\r\n")

@@ -99,7 +99,8 @@ class Worker:
     async def run(self) -> None:
         """Serve until `stop`.
 
-        Raises StoreBroken, and NotTheOwner if workers of another bus use the memory root.
+        Raises StoreBroken, ServerTooOld, and NotTheOwner if workers of another bus use the memory
+        root.
         """
         options = self._options
         async with AsyncExitStack() as stack:

@@ -20,6 +20,7 @@ from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.client.resp import pack
 from memrelay.bus.client.url import Address
 from memrelay.bus.errors import BusRefused, BusUnavailable
+from memrelay.bus.info import require_version
 from memrelay.bus.keys import CHANGES, fence_key, input_key
 from memrelay.bus.lease.fencing import FencedWriter
 from memrelay.bus.lease.lease import Lease
@@ -100,7 +101,10 @@ class Session:
         self._applied = asyncio.Event()
 
     async def __aenter__(self) -> Self:
-        """Connect and register the worker. Raises BusUnavailable, BusRefused and Fenced."""
+        """Connect and register the worker.
+
+        Raises BusUnavailable, BusRefused, Fenced and ServerTooOld.
+        """
         async with AsyncExitStack() as undo:
             undo.push_async_exit(self._stack)
             await self._open()
@@ -114,6 +118,7 @@ class Session:
         shared, limits, host_locks = self._shared, self._shared.limits, self._memory.host_locks
         before, name = host_locks.last_lease, host_locks.new_lease()
         self._control = await self._stack.enter_async_context(ReconnectingConnection(self._address))
+        await require_version(self._control)
         await fix_cells(self._control)
         await shared.clock.look(self._control)
         writing, blocking = await self._connect(), await self._connect()

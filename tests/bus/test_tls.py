@@ -2,12 +2,14 @@
 
 import asyncio
 import time
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
 import uvloop
 
 from memrelay.bus.client.connection import connect
+from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.client.url import Address
 from memrelay.bus.errors import BadAddress, BusUnavailable
 from tests.support.tls import Certificates, TlsServer
@@ -43,6 +45,47 @@ def test_an_unknown_authority_is_refused(certificates: Certificates) -> None:
         for files in ({}, {"ca": certificates.client}):
             with pytest.raises(BusUnavailable, match="certificate verify failed"):
                 ping(server.port, **files)
+
+
+def test_an_unknown_authority_is_told_where_to_name_it(certificates: Certificates) -> None:
+    with (
+        TlsServer(certificates) as server,
+        pytest.raises(BusUnavailable, match=r"bus\.ca must be the PEM file"),
+    ):
+        ping(server.port)
+
+
+def test_a_plain_connection_to_a_port_with_tls_is_told_the_scheme(
+    certificates: Certificates,
+) -> None:
+    async def run(port: int) -> None:
+        async with ReconnectingConnection(Address(host="localhost", port=port)) as connection:
+            await connection.call("PING")
+
+    with (
+        TlsServer(certificates) as server,
+        pytest.raises(BusUnavailable, match="write rediss:// for redis://"),
+    ):
+        asyncio.run(run(server.port))
+
+
+def test_tls_to_a_plain_port_is_told_the_scheme() -> None:
+    def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"-ERR Protocol error\r\n")
+        writer.close()
+
+    async def run(connect_over: Callable[[Address], Awaitable[object]]) -> None:
+        async with await asyncio.start_server(refuse, "127.0.0.1", 0) as server:
+            port = server.sockets[0].getsockname()[1]
+            await connect_over(Address(host="localhost", port=port, tls=True))
+
+    async def call(address: Address) -> None:
+        async with ReconnectingConnection(address) as connection:
+            await connection.call("PING")
+
+    for connect_over in (connect, call):
+        with pytest.raises(BusUnavailable, match="write redis:// for rediss://"):
+            asyncio.run(run(connect_over))
 
 
 def test_a_certificate_for_another_name_is_refused(certificates: Certificates) -> None:

@@ -1,6 +1,8 @@
 """`memrelay doctor`: each problem is reported with a fix, and a sound installation has none."""
 
+import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -18,6 +20,7 @@ from memrelay.memory.engine.store import Store
 from tests.support.client import Client
 from tests.support.disk import small_disk
 from tests.support.program import Completed, Program
+from tests.support.tcp_relay import TcpRelay
 from tests.support.waiting import wait_for
 
 SAMPLE = Path(__file__).resolve().parents[2] / "memrelay" / "pipelines" / "memory_test.json"
@@ -321,6 +324,62 @@ def test_a_renamed_command_is_reported(tmp_path: Path, renamed: str, named: str)
         True,
         True,
     )
+
+
+def claim_old(data: bytes) -> bytes:
+    """Change the version in an INFO reply, whose length stays, to 6."""
+    data = re.sub(rb"(redis_version:)\d+", lambda one: one[1] + b"6" * (len(one[0]) - 14), data)
+    return data.replace(b"valkey_version:", b"valkey-version:")
+
+
+def test_a_worker_ends_with_the_reason_if_the_server_is_too_old(
+    tmp_path: Path, alone: Program
+) -> None:
+    port = free_port()
+    with (
+        strange_server(tmp_path, "--bind", "127.0.0.1", "--port", str(port)),
+        TcpRelay(port, claim_old) as relay,
+    ):
+        url = f"redis://127.0.0.1:{relay.port}"
+        worker = alone.run("worker", MEMRELAY_BUS__URL=url)
+        version = examine(alone, MEMRELAY_BUS__URL=url)["version"]
+
+    assert (worker.code, version["level"]) == (1, "fault")
+    assert "Memrelay needs Redis or Valkey 7 or newer" in worker.err
+
+
+def test_a_secret_that_cannot_work_is_reported_at_deploy_and_by_doctor(alone: Program) -> None:
+    bundle = json.loads(SAMPLE.read_text())
+    hook = next(agent for agent in bundle["agents"] if agent["agent_class"] == "wf_agent")
+    hook |= {"wf_webhook_token": "file:token", "wf_webhook_secret": ["file:good", "file:bad"]}
+    (alone.folder / "bundle.json").write_text(json.dumps(bundle))
+    secrets = alone.root / "secrets"
+    secrets.mkdir(parents=True)
+    secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+    for name, text in (
+        ("token", '"tea"\n'),
+        ("good", f'\ufeff# of the sender\n"v1,{secret}"  # new\n{secret}\n'),
+        ("bad", f"{secret} whsec_%%%"),
+    ):
+        (secrets / name).write_text(text)
+
+    deployed = alone.run("deploy", "bundle.json")
+    webhooks = [
+        one["text"] for one in alone.run("doctor", "--json").lines if one["check"] == "webhooks"
+    ]
+
+    assert deployed.code == 0, deployed
+    for text in (deployed.out + deployed.err, " ".join(webhooks)):
+        assert "file:token begins and ends with quotes" in text
+        assert "file:bad is not usable: a secret must be whsec_ followed by base64" in text
+        assert "file:good" not in text and "%%%" not in text
+    assert len(webhooks) == 2
+
+
+def test_an_embedding_key_that_cannot_be_read_is_reported(alone: Program) -> None:
+    finding = examine(alone, MEMRELAY_EMBEDDING__KEY="env:NOT_SET")["embedding.key"]
+
+    assert (finding["level"], finding["text"]) == ("fault", "env:NOT_SET is not set")
 
 
 def test_a_server_that_does_not_report_its_settings_is_a_warning(

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 import yaml
 
-from memrelay.cli.composition import bus_address
+from memrelay.cli.composition import bus_address, make_secrets_of_operator, seal_references
+from memrelay.cli.services import embedding_options
 from memrelay.cli.settings import (
     CHECKOUT_FILE,
     Settings,
     SettingsError,
     default_config_file,
     load_settings,
-    read_secret,
 )
 
 
@@ -275,11 +275,121 @@ def test_a_path_that_the_locale_encodes_differently_from_sqlite_is_rejected(tmp_
 
 
 @pytest.mark.parametrize(
-    "reference", ["file:~nobody-here/token", "file:a\0b", "file:/nowhere", "env:NOT_SET", "token"]
+    "url",
+    [
+        "redis://:secret/x@host:6379/0",
+        "redis://user:secret#x@host/0",
+        "redis://:1/secret@host:6379/0",
+        "rediss://:[secret@host/0",
+        "sentinel://:secret/x@host:26379/name",
+        "sentinel://user:1/secret@host:26379/name",
+        "cluster://:secret/x@host:6379",
+    ],
 )
-def test_a_missing_secret_is_a_lookup_error(reference: str) -> None:
-    with pytest.raises(LookupError):
-        read_secret(reference, {})
+def test_special_characters_in_a_password_are_told_how_to_be_written(
+    config: Path, url: str
+) -> None:
+    config.write_text("")
+
+    (fault,) = faults_of(config, {"MEMRELAY_BUS__URL": url})
+
+    assert "percent-encode special characters" in fault and "/ is %2F" in fault
+    assert "secret" not in fault
+
+
+def test_a_bus_url_of_another_kind_is_answered_with_all_schemes(config: Path) -> None:
+    config.write_text("")
+
+    (fault,) = faults_of(config, {"MEMRELAY_BUS__URL": "http://host"})
+
+    for scheme in ("unix", "redis", "rediss", "sentinel", "rediss+sentinel", "cluster"):
+        assert f" {scheme}://" in fault, fault
+    assert "rediss+cluster://" in fault
+
+
+def test_options_in_the_bus_url_are_refused_with_their_settings(config: Path) -> None:
+    config.write_text("")
+
+    (fault,) = faults_of(config, {"MEMRELAY_BUS__URL": "rediss://host/0?ssl_cert_reqs=none"})
+
+    assert "has no options such as ?ssl_cert_reqs=none" in fault and "bus.ca" in fault
+
+
+def test_a_slash_in_the_password_of_postgresql_is_refused(config: Path) -> None:
+    config.write_text("")
+    url = "postgresql://user:secret/x@host/base"
+
+    (fault,) = faults_of(config, {"MEMRELAY_STORAGE__URL": url})
+
+    assert "percent-encode" in fault and "secret" not in fault
+    encoded = url.replace("/x", "%2Fx")
+    assert load_settings(config, {"MEMRELAY_STORAGE__URL": encoded}).storage.url == encoded
+
+
+@pytest.mark.parametrize(
+    "name", ["a.example:8080", "*.example", "https://a.example", "a.example/x", "münchen.de", "a b"]
+)
+def test_a_host_with_a_port_a_scheme_or_a_wildcard_is_refused(config: Path, name: str) -> None:
+    config.write_text("")
+
+    (fault,) = faults_of(config, {"MEMRELAY_WEB__HOSTS": f"b.example,{name}"})
+
+    assert "web.hosts" in fault or "MEMRELAY_WEB__HOSTS" in fault
+    assert "without scheme, port, path or wildcard" in fault
+
+
+@pytest.mark.parametrize(
+    "text", ["a.example, b-2.example ,[::1]", '["a.example", "b-2.example", "::1"]']
+)
+def test_a_list_in_a_variable_has_commas_or_is_json(config: Path, text: str) -> None:
+    config.write_text("")
+
+    hosts = load_settings(config, {"MEMRELAY_WEB__HOSTS": text}).web.hosts
+
+    assert hosts == ("a.example", "b-2.example", "::1")
+
+
+def test_the_folders_of_blocks_must_exist(config: Path, tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "file").touch()
+    config.write_text("blocks: {paths: [mine]}")
+    as_json = json.dumps([str(tmp_path / "mine")])
+
+    assert load_settings(config, {}).blocks.paths == (tmp_path / "mine",)
+    assert load_settings(config, {"MEMRELAY_BLOCKS__PATHS": as_json}).blocks.paths == (
+        tmp_path / "mine",
+    )
+    for name, problem in (("gone", "does not exist"), ("file", "is not a folder")):
+        (fault,) = faults_of(config, {"MEMRELAY_BLOCKS__PATHS": str(tmp_path / name)})
+        assert fault.endswith(f"must be a list of folders, and {tmp_path / name} {problem}")
+
+
+@pytest.mark.parametrize("reference", ["file:~nobody-here/token", "file:a\0b", "file:", "env:"])
+def test_a_reference_that_can_never_be_read_is_refused(config: Path, reference: str) -> None:
+    config.write_text("")
+
+    (fault,) = faults_of(config, {"MEMRELAY_EMBEDDING__KEY": reference})
+
+    assert fault.startswith("MEMRELAY_EMBEDDING__KEY: must be")
+
+
+def test_files_of_secrets_are_found_alike_for_all_settings(
+    config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    for file, text in (("home/key", "of the home"), ("secrets/key", "\ufeffof the folder\n")):
+        (tmp_path / file).parent.mkdir()
+        (tmp_path / file).write_text(text)
+    config.write_text("memory: {root: .}")
+
+    for reference, value in (("file:~/key", "of the home"), ("file:key", "of the folder")):
+        environ = {"MEMRELAY_EMBEDDING__KEY": reference, "MEMRELAY_MEMORY__SEAL_KEYS": reference}
+        settings = load_settings(config, environ)
+        read_key = embedding_options(settings).read_key
+        (seal_reference,) = seal_references(settings)
+
+        assert read_key is not None and read_key() == value
+        assert make_secrets_of_operator().read(seal_reference) == value
 
 
 def test_the_grants_of_variables_are_a_list_or_a_text_with_commas(config: Path) -> None:

@@ -20,6 +20,7 @@ SECRETS = {
     "ROTATED": f"{OLD} {NEW}",
     "NEW_SECRET": NEW,
     "BROKEN": "whsec_%%%",
+    "MIXED": f"whsec_%%% 'v1,{OLD}' # old\n{NEW}",
     "HOOK_TOKEN": "tea",
 }
 
@@ -196,6 +197,16 @@ def test_an_unusable_secret_refuses_everyone_and_is_logged_without_its_value(
         5,
     )
     assert "%%%" not in web_system.web.output
+
+
+def test_a_broken_secret_does_not_disable_the_next(web_system: WebSystem) -> None:
+    uid = web_system.deploy(make_hook("env:MIXED"))
+
+    assert [post(web_system, uid, signed(BODY, one)).status for one in (OLD, NEW, WRONG)] == [
+        200,
+        200,
+        401,
+    ]
 
 
 def test_an_agent_with_a_token_and_a_secret_accepts_either(web_system: WebSystem) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from types import TracebackType
 from typing import Self
@@ -10,10 +11,13 @@ CHUNK = 1 << 16
 
 
 class TcpRelay:
-    """Listens on a port of loopback and forwards to another, in its own thread, as a context."""
+    """Listens on a port of loopback and forwards to another, in its own thread, as a context.
 
-    def __init__(self, to_port: int) -> None:
-        self._to_port, self.port = to_port, 0
+    `edit` changes the data that it returns to programs.
+    """
+
+    def __init__(self, to_port: int, edit: Callable[[bytes], bytes] = bytes) -> None:
+        self._to_port, self.port, self._edit = to_port, 0, edit
         self._writers = set[asyncio.StreamWriter]()
         self._tasks = set[asyncio.Task[None]]()
         self._loop = asyncio.new_event_loop()
@@ -61,16 +65,20 @@ class TcpRelay:
             with suppress(OSError):
                 there = await asyncio.open_connection("127.0.0.1", self._to_port)
                 self._writers |= {writer, there[1]}
-                await asyncio.gather(_forward(reader, there[1]), _forward(there[0], writer))
+                await asyncio.gather(
+                    _forward(reader, there[1], bytes), _forward(there[0], writer, self._edit)
+                )
                 self._writers -= {writer, there[1]}
         finally:
             writer.close()
             self._tasks.discard(task)
 
 
-async def _forward(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def _forward(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, edit: Callable[[bytes], bytes]
+) -> None:
     with suppress(OSError):
         while data := await reader.read(CHUNK):
-            writer.write(data)
+            writer.write(edit(data))
             await writer.drain()
     writer.close()

@@ -263,7 +263,8 @@ async def connect(
                 await _open_socket(connection, address)
                 await _authenticate(connection, address)
         except (OSError, TimeoutError) as error:
-            raise make_unreachable(address, str(error) or "timed out") from error
+            reason = str(error) or "timed out"
+            raise make_unreachable(address, reason + address.explain_tls(reason)) from error
         undo.pop_all()
     return connection
 

@@ -66,6 +66,7 @@ class ReconnectingConnection:
             cell: _make_client(replace(address, cell=cell), connections) for cell in self.cells
         }
         self._first = self.cells[0]
+        self._has_answered = False
 
     async def __aenter__(self) -> Self:
         return self
@@ -150,6 +151,7 @@ class ReconnectingConnection:
         try:
             async with asyncio.timeout(REPLY_TIMEOUT_S):
                 yield
+            self._has_answered = True
         except TimeoutError as error:
             raise BusUnavailable(
                 f"the server at {self._address} has answered nothing for {REPLY_TIMEOUT_S:g} s"
@@ -174,7 +176,8 @@ class ReconnectingConnection:
         if isinstance(error, ResponseError | AuthenticationError | BusyLoadingError):
             # redis-py removes the first word from the errors that it knows.
             return BusRefused(f"{error.status_code or ''} {error}".strip())
-        return make_unreachable(self._address, str(error))
+        advice = "" if self._has_answered else self._address.explain_tls(str(error))
+        return make_unreachable(self._address, f"{error}{advice}")
 
 
 def _make_client(address: Address, connections: int) -> Redis:

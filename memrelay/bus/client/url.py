@@ -18,6 +18,25 @@ SENTINEL_SCHEMES = ("sentinel", "rediss+sentinel")
 SENTINEL_PORT = 26379
 CLUSTER_SCHEMES = ("cluster", "rediss+cluster")
 CLUSTER_PORT = 6379
+# Error texts never repeat the URL, which may hold a password, also where it was parsed wrongly.
+ENCODE = (
+    "percent-encode special characters of a user and password: / is %2F, ? is %3F, # is %23, "
+    "@ is %40, % is %25"
+)
+FORMS = (
+    "bus.url must be empty, unix:///path, redis://host:port/database, "
+    "sentinel://host:port,host:port/name/database or cluster://host:port,host:port, with "
+    "user:password@ before the first host if needed; with TLS the schemes are rediss://, "
+    f"rediss+sentinel:// and rediss+cluster://; {ENCODE}"
+)
+NO_OPTIONS = (
+    "bus.url must not contain `?` or `#`: it has no options such as ?ssl_cert_reqs=none. TLS is "
+    "rediss:// with bus.ca, bus.certificate and bus.key, and the server's certificate is always "
+    f"verified; {ENCODE}"
+)
+# Parts of the reasons that redis-py, OpenSSL and the system give if only one side speaks TLS.
+TLS_FAILED = ("ssl", "timed out", "timeout", "closed", "reset", "eof")
+PLAIN_FAILED = ("closed", "reset", "protocol error", "speak resp")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +93,19 @@ class Address:
             return f"{scheme}://{','.join(_join(*one) for one in self.nodes)}"
         scheme = "rediss" if self.tls else "redis"
         return f"{scheme}://{_join(self.host, self.port)}/{self.database}"
+
+    def explain_tls(self, reason: str) -> str:
+        """Return advice if TLS may be why the first command failed, else ""."""
+        text = reason.lower()
+        if self.path:
+            return ""
+        if "certificate verify failed" in text:
+            return "; bus.ca must be the PEM file of the authority that signed its certificate"
+        if self.tls and any(sign in text for sign in TLS_FAILED):
+            return "; if this port does not speak TLS, write redis:// for rediss:// in bus.url"
+        if not self.tls and any(sign in text for sign in PLAIN_FAILED):
+            return "; if this port speaks TLS, write rediss:// for redis:// in bus.url"
+        return ""
 
     def make_url(self) -> str:
         """Return the URL with the password; never log it."""
@@ -138,10 +170,7 @@ def parse(url: str) -> Address:
     `rediss+cluster://` list nodes of a cluster. Raises BadAddress.
     """
     if "?" in url or "#" in url:
-        # The message never repeats the URL: some clients accept a password there.
-        raise BadAddress(
-            "bus.url must not contain `?` or `#`; in a path or password write %3F or %23"
-        )
+        raise BadAddress(NO_OPTIONS)
     scheme, separator, rest = url.partition("://")
     if separator and scheme in SENTINEL_SCHEMES:
         return _parse_sentinels(rest, tls=scheme != "sentinel")
@@ -157,14 +186,12 @@ def _parse_server(url: str) -> Address:
         # The resolver would raise UnicodeError instead of a network error.
         (parts.hostname or "").encode("idna")
     except ValueError as error:
-        raise BadAddress(f"bus.url: {error}") from error
+        raise BadAddress(FORMS) from error
     username, password = options.get("username", ""), options.get("password", "")
     if options.get("path") and not parts.hostname:
         return Address(path=options["path"], username=username, password=password)
     if parts.scheme == "unix" or not options.get("host"):
-        raise BadAddress(
-            "bus.url must be unix:///path, redis://host:port/database or rediss://..., with a host"
-        )
+        raise BadAddress(FORMS)
     return Address(
         host=options["host"],
         port=options.get("port", 6379),
@@ -181,10 +208,10 @@ def _parse_sentinels(rest: str, *, tls: bool) -> Address:
     login, _, hosts = hosts.rpartition("@")
     service, _, database = path.partition("/")
     username, _, password = login.partition(":")
-    if not hosts or not service:
+    if not hosts or not service or "@" in path:
         raise BadAddress(
             "bus.url must be sentinel://host:port,host:port/name/database, with the name of the "
-            "group that the Sentinels watch"
+            f"group that the Sentinels watch; {ENCODE}"
         )
     return Address(
         sentinels=_parse_hosts(hosts, SENTINEL_PORT),
@@ -204,7 +231,9 @@ def _parse_cluster(rest: str, *, tls: bool) -> Address:
     login, _, hosts = hosts.rpartition("@")
     username, _, password = login.partition(":")
     if not hosts or path not in ("", "0"):
-        raise BadAddress("bus.url must be cluster://host:port,host:port; a cluster has database 0")
+        raise BadAddress(
+            f"bus.url must be cluster://host:port,host:port; a cluster has database 0; {ENCODE}"
+        )
     return Address(
         nodes=_parse_hosts(hosts, CLUSTER_PORT),
         tls=tls,
@@ -230,5 +259,7 @@ def _check_database(text: str, number: int) -> int:
     if not text:
         return 0
     if not 0 <= number < 1_000_000_000:
-        raise BadAddress(f"bus.url: the database must be a number, not {text[:100]!r}")
+        raise BadAddress(
+            f"bus.url must have nothing or the number of a database after the host; {ENCODE}"
+        )
     return number

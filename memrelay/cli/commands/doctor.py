@@ -44,6 +44,8 @@ LOCAL_CHECKS: tuple[Check, ...] = (
     callers.check_issuers,
     callers.check_seal_keys,
     callers.check_block_secrets,
+    callers.check_embedding_key,
+    callers.check_webhook_secrets,
 )
 BUS_CHECKS: tuple[BusCheck, ...] = (
     server.check_version,

@@ -18,6 +18,7 @@ from memrelay.cli.composition import (
     bus_address,
     fail,
     find_pipeline,
+    make_reference_absolute,
     make_seal_keys,
     make_secrets_of_operator,
     note,
@@ -136,7 +137,7 @@ async def _find_key(catalog: Catalog, reference: str, uid: str) -> Key:
     """Return the key. End the command if it is not for this pipeline. Raises InvalidKey."""
     text = reference
     if reference.startswith(REFERENCES):
-        text = await _resolve(_make_absolute(reference))
+        text = await _resolve(make_reference_absolute(reference, Path.cwd()))
     keys = {key.id: key for key in await catalog.keys.every()}
     key = check_key(keys, text, _now_ms())
     if uid not in key.pipelines and ALL not in key.pipelines:
@@ -150,11 +151,6 @@ async def _resolve(reference: str) -> str:
         return (await make_secrets_of_operator().resolve(reference)).strip()
     except LookupError as error:
         fail(str(error))
-
-
-def _make_absolute(reference: str) -> str:
-    scheme, _, rest = reference.partition(":")
-    return f"{scheme}:{Path(rest).absolute()}" if scheme == "file" else reference
 
 
 class _HeldKey:
@@ -215,7 +211,7 @@ def _print_configuration(
     served = [pipeline] if file is None else ["--file", str(file.absolute())]
     options = ["--toolset", toolset] if toolset != MEMORY else []
     if key:
-        options += ["--key", _make_absolute(key)]
+        options += ["--key", make_reference_absolute(key, Path.cwd())]
     command, first = _find_command()
     arguments = [*first, "mcp", *served, *options]
     print_json(

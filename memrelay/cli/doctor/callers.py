@@ -1,16 +1,35 @@
-"""Checks of the keys in the settings: of JWT issuers, for sealed values and for blocks."""
+"""Checks of keys and secrets: of the settings, and of the webhooks of deployed pipelines."""
 
 import asyncio
 import importlib
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from memrelay.cli.composition import make_seal_keys, make_secrets
+import orjson
+
+from memrelay.cli.composition import (
+    make_reference_absolute,
+    make_seal_keys,
+    make_secrets,
+    make_secrets_of_operator,
+    secrets_folder,
+)
 from memrelay.cli.doctor import Finding, fault, ok
+from memrelay.cli.doctor.service import CATALOG_FAULTS, open_existing_catalog
 from memrelay.cli.settings import Settings
 from memrelay.cli.settings_sections import JwtSettings
 from memrelay.cli.terminal.readable import counted
 from memrelay.installation import install_extra
 from memrelay.memory.errors import SealKeyMissing
+from memrelay.pipelines.check import read_bundle
+from memrelay.pipelines.report import Report
+from memrelay.pipelines.secret_references import (
+    SecretOutsideFolder,
+    SecretResolver,
+    find_value_faults,
+    list_references,
+)
+from memrelay.pipelines.webhook_secrets import describe_token_faults
 
 
 async def check_issuers(settings: Settings) -> list[Finding]:
@@ -38,15 +57,66 @@ async def check_seal_keys(settings: Settings) -> list[Finding]:
 async def check_block_secrets(settings: Settings) -> list[Finding]:
     """Read each secret of `agents.secrets`."""
     resolver, references = make_secrets(settings), settings.agents.secrets
-    remedy = "set it where the worker runs, or remove it from agents.secrets"
+    remedy = "correct it where the worker runs, or remove it from agents.secrets"
     findings = []
     for reference in references:
-        try:
-            await asyncio.to_thread(resolver.read_for_block, reference)
-        except LookupError as error:
-            findings.append(fault("secrets", str(error), remedy))
+        findings += await _check_value("secrets", resolver.read_for_block, reference, remedy)
     if references and not findings:
         return [ok("secrets", f"blocks may use {counted(len(references), 'secret')}")]
+    return findings
+
+
+async def check_embedding_key(settings: Settings) -> list[Finding]:
+    """Read `embedding.key`."""
+    if not settings.embedding.key:
+        return []
+    reference = make_reference_absolute(settings.embedding.key, secrets_folder(settings))
+    read = make_secrets_of_operator().read
+    remedy = "correct embedding.key, or the key; records get no vectors until then"
+    findings = await _check_value("embedding.key", read, reference, remedy)
+    return findings or [ok("embedding.key", f"{reference} can be read")]
+
+
+async def _check_value(
+    check: str, read: Callable[[str], str], reference: str, remedy: str
+) -> list[Finding]:
+    try:
+        value = await asyncio.to_thread(read, reference)
+    except LookupError as error:
+        return [fault(check, str(error), remedy)]
+    return [fault(check, f"{reference} {one}", remedy) for one in describe_token_faults(value)]
+
+
+async def check_webhook_secrets(settings: Settings) -> list[Finding]:
+    """Read the tokens and secrets of the webhooks of each deployed pipeline."""
+    try:
+        async with open_existing_catalog(settings) as catalog:
+            active = await catalog.active() if catalog is not None else []
+            sources = [(one.uid, await catalog.source(one.hash)) for one in active if catalog]
+    except CATALOG_FAULTS:
+        return []  # check_catalog reports it
+    return await asyncio.to_thread(_check_webhooks, make_secrets(settings), sources)
+
+
+def _check_webhooks(
+    secrets: SecretResolver, sources: Sequence[tuple[str, bytes | None]]
+) -> list[Finding]:
+    remedy = "correct it where the web server runs; until then it admits no webhook"
+    findings, count = [], 0
+    for uid, source in sources:
+        agents = read_bundle(orjson.loads(source or b"{}"), Report()).agents
+        for place, reference in list_references(agents):
+            count += 1
+            try:
+                faults = find_value_faults(place, reference, secrets)
+            except SecretOutsideFolder as error:
+                faults = [str(error)]
+            alias = agents[int(place[1])].agent_alias
+            findings += [
+                fault("webhooks", f"{uid}, agent {alias}: {one}", remedy) for one in faults
+            ]
+    if count and not findings:
+        return [ok("webhooks", f"{counted(count, 'reference')} to tokens and secrets can be used")]
     return findings
 
 

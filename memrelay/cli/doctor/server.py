@@ -7,9 +7,8 @@ from dataclasses import replace
 
 from memrelay.bus.client.primary import count_answering
 from memrelay.bus.client.reconnecting import ReconnectingConnection
-from memrelay.bus.embedded.binary import MINIMUM_VERSION
 from memrelay.bus.errors import BadAddress, BusRefused
-from memrelay.bus.info import parse_info
+from memrelay.bus.info import parse_info, read_version
 from memrelay.bus.lease.workers import fix_cells
 from memrelay.bus.permissions import (
     RefusedCommand,
@@ -60,19 +59,16 @@ def remedy_for(
 
 async def check_version(context: DoctorContext) -> list[Finding]:
     """Require version 7, which has the commands of Memrelay, and `cluster://` for a cluster."""
-    info = await _info(context.connection, "server")
-    name = info.get("server_name", "redis")
-    version = info.get("valkey_version") or info.get("redis_version", "")
-    if not version:
+    found = await read_version(context.connection)
+    if found is None:
         return [unknown("version", "its version", "INFO")]
-    if int(version.split(".")[0]) < MINIMUM_VERSION[0]:
-        remedy = "run Redis or Valkey 7 or newer, or leave bus.url empty"
-        return [fault("version", f"the server is {name} {version}", remedy)]
-    in_cluster = "cluster" in (info.get("server_mode"), info.get("redis_mode"))
-    if in_cluster and not bus_address(context.settings).nodes:
-        text = f"the server ({name} {version}) is part of a cluster"
+    if found.is_too_old:
+        remedy = "run Redis or Valkey 7 or newer, or leave bus.url empty; workers end until then"
+        return [fault("version", f"the server is {found.name} {found.version}", remedy)]
+    if found.in_cluster and not bus_address(context.settings).nodes:
+        text = f"the server ({found.name} {found.version}) is part of a cluster"
         return [fault("version", text, "set bus.url to cluster://HOST:PORT,HOST:PORT")]
-    return [ok("version", f"{name} {version}")]
+    return [ok("version", f"{found.name} {found.version}")]
 
 
 async def check_password(context: DoctorContext) -> list[Finding]:

@@ -8,9 +8,8 @@ so there the headers are checked first.
 import hmac
 import re
 import time
-from base64 import b64decode
-from binascii import Error as Base64Error
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from secrets import token_bytes
 
 import structlog
@@ -18,6 +17,7 @@ from aiohttp import web
 from standardwebhooks import Webhook, WebhookVerificationError
 
 from memrelay.pipelines.check import CheckedAgent
+from memrelay.pipelines.webhook_secrets import describe_secret_faults, parse_key, split_secrets
 from memrelay.web.auth.access import set_caller
 from memrelay.web.auth.authorizer import LOCAL_CALLER, get_bearer_token
 from memrelay.web.server.connection_limits import claim_connection, reading_unverified
@@ -34,7 +34,6 @@ MAX_SIGNATURES = 20
 SIGNATURE_FORM = re.compile(r"v1,[A-Za-z0-9+/]{43}=")
 # The largest difference between a timestamp and this server's clock.
 MAX_AGE_S = 300
-SECRET_PREFIX = "whsec_"
 # Stands in for missing secrets, so that all agents reject a signature in the same way.
 UNKNOWN_SECRET = Webhook(token_bytes(32))
 NO_MATCH = f"no {SIGNATURE} matches; the secret differs, or the body was changed after signing"
@@ -112,13 +111,7 @@ def _matches(webhook: Webhook, headers: dict[str, str], body: bytes) -> bool:
 
 def parse_secret(secret: str) -> Webhook:
     """Return the verifier of a secret `whsec_<base64>`. Raises ValueError if it is malformed."""
-    try:
-        key = b64decode(secret.removeprefix(SECRET_PREFIX), validate=True)
-    except Base64Error as error:
-        raise ValueError(f"a secret must be {SECRET_PREFIX} followed by base64") from error
-    if not key:
-        raise ValueError("a secret must not be empty")
-    return Webhook(key)
+    return Webhook(parse_key(secret))
 
 
 async def authenticate_webhook(request: web.Request, uid: str, agent: CheckedAgent | None) -> bytes:
@@ -191,11 +184,16 @@ async def has_token(services: Services, agent: CheckedAgent, given: str) -> bool
 
 
 async def _load_secrets(services: Services, reference: str) -> list[Webhook]:
-    """Resolve a reference to its whitespace-separated secrets. Logs and skips unusable ones."""
+    """Resolve a reference to its secrets. Logs and skips unusable ones."""
     found: list[Webhook] = []
     try:
-        for secret in (await services.secrets.resolve(reference)).split():
-            found.append(parse_secret(secret))
-    except (LookupError, ValueError) as error:
+        value = await services.secrets.resolve(reference)
+    except LookupError as error:
         log.warning("webhook_secret_unusable", reference=reference, reason=str(error))
+        return found
+    for fault in describe_secret_faults(value):
+        log.warning("webhook_secret_unusable", reference=reference, reason=f"{reference} {fault}")
+    for secret in split_secrets(value):
+        with suppress(ValueError):
+            found.append(parse_secret(secret))
     return found
