@@ -13,6 +13,7 @@ import re2
 from pydantic import Field
 
 from memrelay.blocks.errors import BadArgument
+from memrelay.memory.validation import MAX_DIGITS, parse_number
 
 MAX_PATTERN = 2000  # characters
 MAX_MEMORY = 4 << 20  # bytes of one compiled pattern
@@ -106,9 +107,11 @@ class Pattern:
                     f"the pattern has no group named {group!r}; it has {known}", "group"
                 )
             return int(names[group])
-        if not 0 <= int(group) <= self.groups:
-            raise BadPattern(f"the pattern has no group {group}; it has {self.groups}", "group")
-        return int(group)
+        number = parse_number(str(group), -1)
+        if not 0 <= number <= self.groups:
+            shown = str(group)[:MAX_DIGITS]
+            raise BadPattern(f"the pattern has no group {shown}; it has {self.groups}", "group")
+        return number
 
     def _search(self, text: str, group: int) -> str | None:
         match = self._compiled.search(text.encode())

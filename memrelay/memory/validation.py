@@ -13,6 +13,16 @@ MAX_FAULTS = 20
 Place = tuple[str | int, ...]
 
 
+# More digits exceed every position and count, and int() refuses more than 4,300.
+MAX_DIGITS = 18
+
+
+def parse_number(text: str, default: int, max_digits: int = MAX_DIGITS) -> int:
+    """Return a number of ASCII digits, or the default for any other text."""
+    is_number = text.isascii() and text.isdecimal() and len(text) <= max_digits
+    return int(text) if is_number else default
+
+
 class Faults:
     """Errors collected while a value is checked."""
 

@@ -106,6 +106,7 @@ def test_the_type_of_the_input_is_kept() -> None:
         ({"pattern": "a", "group": 1}, "no group 1"),
         ({"pattern": "(a)", "group": 2}, "no group 2"),
         ({"pattern": "(a)", "group": -1}, "no group -1"),
+        ({"pattern": "(a)", "group": "1" * 5000}, "no group 1"),
         ({"pattern": "(?P<b>a)", "group": "c"}, "no group named 'c'"),
         ({}, "pattern"),
         ({"pattern": "a", "invert": True}, "invert"),

@@ -117,6 +117,8 @@ def test_a_malformed_token_is_refused(keys: Path) -> None:
     forged = urlsafe_b64encode(b'{"iss": "https://id.example.com", "sub": "a2"}').decode()
     for token in (f"{head}.{payload}.", f"x.{payload}.{signature}", f"{head}..{signature}"):
         assert refusal(keys, token)
+    for token in (f"é.{payload}.{signature}", f"{head}.é.{signature}", f"{head}.{payload}.\udce9"):
+        assert refusal(keys, token)
     assert refusal(keys, f"{head}.{payload}.{signature}.x.y")
     assert refusal(keys, f"{head}.{forged.rstrip('=')}.{signature}")
 

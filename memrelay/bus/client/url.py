@@ -218,7 +218,7 @@ def _parse_sentinels(rest: str, *, tls: bool) -> Address:
         service=unquote(service),
         tls=tls,
         database=_check_database(
-            database, int(database) if database.isascii() and database.isdigit() else -1
+            database, int(database[:10]) if database.isascii() and database.isdigit() else -1
         ),
         username=unquote(username),
         password=unquote(password),

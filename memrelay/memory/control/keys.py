@@ -82,7 +82,7 @@ def digest_of(secret: str) -> bytes:
 
     A secret has 256 random bits, so a slow hash is not needed.
     """
-    return sha256(secret.encode()).digest()
+    return sha256(secret.encode(errors="surrogateescape")).digest()
 
 
 def check_key(keys: Mapping[str, Key], text: str, now_ms: int) -> Key:

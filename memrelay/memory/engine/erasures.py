@@ -28,12 +28,18 @@ from memrelay.memory.engine.table import StoreTable
 from memrelay.memory.engine.versions import State, StoredRecord, stored_records
 from memrelay.memory.errors import StoreBusy
 
-INSERT = "INSERT INTO erasures(asked_at, actor, reason, records, versions) VALUES (?, ?, ?, ?, ?)"
+INSERT = (
+    "INSERT INTO erasures(asked_at, actor, reason, records, versions, left_over) "
+    "VALUES (?, ?, ?, ?, ?, ?)"
+)
 ADD_COUNTS = (
     "UPDATE erasures SET replies = replies + ?, messages = messages + ?, letters = letters + ? "
     "WHERE n = (SELECT max(n) FROM erasures)"
 )
-END = "UPDATE erasures SET ended_at = ?, left_over = ? WHERE ended_at IS NULL AND n <= ?"
+END = (
+    "UPDATE erasures SET ended_at = ?, left_over = trim(left_over || '; ' || ?, '; ') "
+    "WHERE ended_at IS NULL AND n <= ?"
+)
 HAS_OPEN = "SELECT EXISTS (SELECT 1 FROM erasures WHERE ended_at IS NULL)"
 # JSON escapes quotes, so its columns are searched for the escaped text.
 TEXTS, JSON_TEXTS = ("content", "source", "key", "owner", "thread"), ("tags", "data")
@@ -136,14 +142,17 @@ class Erasures:
         only if they have an identifier.
         """
         records = versions = 0
-        quotes = Quotes(names)
+        quotes, left_over = Quotes(names), ""
         self._note([("name", name) for name in quotes.names])
         if text:
             self._note([("text", text)])
             for statement in _delete_rows():
                 values = (text, _json_escape(text)) if "?2" in statement else (text,)
                 self._connection.execute(statement, values)
-            self.erase_elsewhere(TextMatcher(text))
+            self.erase_elsewhere(matcher := TextMatcher(text))
+            left_over = "; ".join(
+                kept for model in self._models() if (kept := model.describe_kept(matcher))
+            )
         for guid in guids:
             place = next(stored_records(self._connection, " WHERE guid = ?", [guid]), None)
             self._note([("guid", guid), *dict.fromkeys(self._all_wanted(guid, place, quotes))])
@@ -155,7 +164,7 @@ class Erasures:
                     model.forget_record(place.state)
             records += 1
         self._records.feed.forget(guids, text)
-        self._connection.execute(INSERT, (*about, records, versions))
+        self._connection.execute(INSERT, (*about, records, versions, left_over))
         self._records.complete()
         self._records.expiry.reset()
         return records, versions
@@ -243,7 +252,10 @@ class Erasures:
         self._connection.execute(ADD_COUNTS, counts)
 
     def end(self, last: int, now_ms: int, left_over: str) -> None:
-        """Mark the erasures up to that number as finished, except for the data in `left_over`."""
+        """Mark the erasures up to that number as finished, except for the data in `left_over`.
+
+        It is added to what the erasure itself has left.
+        """
         self._connection.execute(END, (now_ms, left_over, last))
 
     def rewrite(self) -> None:
@@ -272,6 +284,10 @@ class ModelErasure(StoreTable):
 
     def erase(self, matcher: Matcher) -> None:
         """Delete what the matcher finds."""
+
+    def describe_kept(self, matcher: Matcher) -> str:
+        """Return where the matcher still finds something, which the caller has to change, or ""."""
+        return ""
 
     def forget_record(self, record: State) -> None:
         """Delete what belongs to an erased record."""

@@ -10,11 +10,10 @@ from multidict import istr
 
 from memrelay.memory.control.precondition import ANYTHING, NOTHING, SOMETHING, Precondition
 from memrelay.memory.errors import PreconditionNotMet as ConditionFailed
+from memrelay.memory.validation import parse_number
 from memrelay.web.server.errors import BadRequest, PreconditionFailed
 
 MAX_ITEMS = 1000
-# Digits of a number in a query, so that it has at most 63 bits.
-MAX_DIGITS = 18
 CACHEABLE_METHODS = (hdrs.METH_GET, hdrs.METH_HEAD)
 # If-Match and If-None-Match (RFC 9110, 13.1).
 ETAG = re.compile(r'(W/)?"([^"]*)"')
@@ -35,12 +34,6 @@ def json_response(value: Any, status: int = 200, **headers: str) -> web.Response
 def page_response(items: list[Any], next_cursor: str | None, total: int) -> web.Response:
     """Build the response with a page of a list."""
     return json_response({"items": items, "next_cursor": next_cursor, "total": total})
-
-
-def parse_number(text: str, default: int, max_digits: int = MAX_DIGITS) -> int:
-    """Return a number of ASCII digits, or the default for any other text."""
-    is_number = text.isascii() and text.isdecimal() and len(text) <= max_digits
-    return int(text) if is_number else default
 
 
 def parse_limit(request: web.Request, default: int) -> int:

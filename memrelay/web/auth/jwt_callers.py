@@ -6,7 +6,6 @@ A token reaches one pipeline, and there only the operations for agents.
 
 import time
 from base64 import urlsafe_b64decode
-from binascii import Error as Base64Error
 from collections.abc import Callable, Sequence
 from hashlib import sha256
 from itertools import islice
@@ -106,6 +105,8 @@ class JwtVerifier:
 
         Raises Unauthorized. Raises Unavailable: the issuer's keys cannot be read.
         """
+        if not token.isascii():
+            raise Unauthorized(MALFORMED)
         digest = sha256(token.encode()).digest()
         known = self._verified.get(digest)
         if known is not None and await self._is_valid(known):
@@ -153,7 +154,7 @@ def _parse_unverified(token: str) -> tuple[dict[str, Any], dict[str, Any]]:
         raise Unauthorized(MALFORMED)
     try:
         header, payload = (orjson.loads(_decode(part)) for part in parts[:2])
-    except (Base64Error, orjson.JSONDecodeError) as error:
+    except ValueError as error:  # not base64, or not JSON
         raise Unauthorized(MALFORMED) from error
     if not isinstance(header, dict) or not isinstance(payload, dict):
         raise Unauthorized(MALFORMED)

@@ -15,6 +15,7 @@ from aiohttp import web
 from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.streams.log import RecentEntry, read_recent
 from memrelay.memory.control.dead_letters import DeadLetters
+from memrelay.memory.validation import parse_number
 from memrelay.pipelines.bundle import accepts
 from memrelay.pipelines.checked import CheckedBundle
 from memrelay.web.api.directory import Served
@@ -83,7 +84,7 @@ def parse_entry(swarm: str, entry: RecentEntry) -> SeenMessage:
     sender = orjson.loads(match[1]) if match else ""
     root, _, place = entry.mid.rpartition(".")
     number = place.partition("~")[0]
-    return SeenMessage(swarm, sender, root, int(number) if number.isdecimal() else 0)
+    return SeenMessage(swarm, sender, root, parse_number(number, 0))
 
 
 def count_uses(

@@ -21,10 +21,10 @@ from memrelay.pipelines.checked import CheckedAgent
 from memrelay.web.api.directory import Served
 
 # The id of an input without its entry, the message's number, and the digest.
-POSITION = re.compile(r"((?:\.[0-9]+\+[0-9]+)*)\.([0-9]+)~[0-9a-f]{8}")
+POSITION = re.compile(r"((?:\.[0-9]{1,18}\+[0-9]{1,18})*)\.([0-9]{1,18})~[0-9a-f]{8}")
 # The last part of the id of a step that ran as its own input: the number of messages that its
 # cascade had published, and its number among the steps of the cascade.
-STEP = re.compile(r"\.([0-9]+)\+([0-9]+)$")
+STEP = re.compile(r"\.([0-9]{1,18})\+([0-9]{1,18})$")
 MAX_MESSAGES = 1000
 # Characters of a message's text.
 MAX_CHARACTERS = 2000

@@ -43,6 +43,7 @@ MODEL = Model(
         ),
         Rows("entries", before_records=True),
     ),
+    erase="erasing:MemoryErasure",
     needs_vectors="table:has_memories",
     formats={"mem0": "export:write_mem0"},
     record_parts={"confirmed": "export:Confirmations"},

@@ -16,7 +16,7 @@ from memrelay.memory.engine.timestamps import format_time
 from memrelay.memory.models.agent_memory import EPISODE_KIND, PROCEDURE_KIND, USER_KIND
 from memrelay.memory.models.agent_memory.facts import FACT_TYPES
 from memrelay.memory.models.agent_memory.scopes import SCOPES
-from memrelay.web.api.answers import parse_number
+from memrelay.memory.validation import parse_number
 from memrelay.web.api.directory import Served
 from memrelay.web.api.operations import call_operation
 from memrelay.web.auth.access import get_caller, list_visible

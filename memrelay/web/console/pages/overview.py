@@ -4,7 +4,7 @@ from typing import Any
 
 from aiohttp import web
 
-from memrelay.web.api.answers import parse_number
+from memrelay.memory.validation import parse_number
 from memrelay.web.api.status import filter_status
 from memrelay.web.auth.access import get_caller
 from memrelay.web.console.activity import read_live

@@ -9,7 +9,8 @@ from aiohttp import web
 
 from memrelay.memory.engine.timestamps import format_time, parse_ms
 from memrelay.memory.records.kinds import is_agent_memory, reserved_fault
-from memrelay.web.api.answers import is_unchanged, parse_number
+from memrelay.memory.validation import parse_number
+from memrelay.web.api.answers import is_unchanged
 from memrelay.web.api.directory import Served
 from memrelay.web.auth.access import get_caller, requires
 from memrelay.web.console.agents import list_record_stores

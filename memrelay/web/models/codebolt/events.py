@@ -23,7 +23,8 @@ from memrelay.bus.request import NewCall
 from memrelay.memory.engine.memory_id import built_in_store
 from memrelay.memory.engine.timestamps import format_time
 from memrelay.memory.records.data import LARGEST
-from memrelay.web.api.answers import parse_number, refuse_unknown
+from memrelay.memory.validation import parse_number
+from memrelay.web.api.answers import refuse_unknown
 from memrelay.web.api.listener import Deliver, Stream, StreamPosition, Unfollow, serve_stream
 from memrelay.web.api.operations import call_operation
 from memrelay.web.auth.access import get_caller

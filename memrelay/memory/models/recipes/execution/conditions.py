@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Protocol
 
+from memrelay.memory.validation import parse_number
+
 
 class _Missing:
     def __repr__(self) -> str:
@@ -29,8 +31,8 @@ def get_path(value: Any, keys: Sequence[str]) -> Any:
     for key in keys:
         if isinstance(value, dict):
             value = value.get(key, MISSING)
-        elif isinstance(value, list) and key.isdecimal() and int(key) < len(value):
-            value = value[int(key)]
+        elif isinstance(value, list) and 0 <= (at := parse_number(key, -1)) < len(value):
+            value = value[at]
         else:
             return MISSING
     return value

@@ -8,6 +8,8 @@ from memrelay.memory.models.recipes.execution.conditions import (
     MAX_NESTING,
     MISSING,
     ConditionError,
+    get_field,
+    get_path,
     parse_condition,
 )
 
@@ -60,6 +62,14 @@ class Scope:
 )
 def test_a_condition_holds_only_if_it_is_true(text: str, expected: bool) -> None:
     assert parse_condition(text).holds(Scope()) is expected
+
+
+def test_a_position_of_many_digits_does_not_exist() -> None:
+    digits = "1" * 5000
+
+    assert get_path({"rows": ["tea"]}, ["rows", digits]) is MISSING
+    assert get_field({"rows": ["tea"]}, f"rows.{digits}") is MISSING
+    assert get_path({"rows": ["tea"]}, ["rows", "0"]) == "tea"
 
 
 def test_an_alias_without_result_has_length_0_and_is_noted() -> None:
