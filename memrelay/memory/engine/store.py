@@ -257,8 +257,13 @@ class Store:
             self._check_in_place()
             self._connection.execute("BEGIN IMMEDIATE; ROLLBACK")
             if os.stat(self._log).st_size > MAX_LOG_BYTES:
-                # It changes nothing while a reader needs the log.
-                self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+                self.checkpoint()
+
+    def checkpoint(self) -> None:
+        """Move the log into the file and empty it, unless a reader needs it. Raises StoreBusy."""
+        with translate_errors(self.path):
+            self._check_in_place()
+            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def release_pages(self) -> None:
         """Free the pages that SQLite keeps in memory. It reads them again when they are needed."""
