@@ -18,15 +18,16 @@ routes = PageRoutes(PAGE, access=requires("admin", for_all_pipelines=True))
 DAY_MS = 86_400_000
 # Lifetimes that the form offers, in days.
 LIFETIMES = {"1d": 1, "30d": 30, "90d": 90, "365d": 365}
+CHOSEN_LIFETIME = "90d"
 SCOPE_NOTES = {
-    "read": "records, logs, status, and this console",
-    "search": "search records",
+    "read": "read records, logs and status, and use this console",
+    "search": "find records with a query, without listing them",
     "write": "create and change records",
-    "append": "append to records",
-    "delete": "delete records",
-    "publish": "send messages to agents",
-    "deploy": "deploy and remove pipelines",
-    "admin": "erase, import, replay; manage keys",
+    "append": "add to records, without changing what they have",
+    "delete": "delete records; they can be restored for some time",
+    "publish": "send messages, so everything that the agents do for a message",
+    "deploy": "deploy, change and remove pipelines",
+    "admin": "erase records for good, import, replay; with all pipelines also create keys",
 }
 
 
@@ -52,6 +53,7 @@ class Lifetime(NamedTuple):
 
     value: str
     text: str
+    is_chosen: bool = False
 
 
 @routes.page()
@@ -126,4 +128,8 @@ def _list_lifetimes(caller: Caller, now_ms: int) -> Sequence[Lifetime]:
         if caller.expires_at is None or now_ms + days * DAY_MS <= caller.expires_at
     }
     longest = Lifetime(NEVER, "never") if caller.expires_at is None else Lifetime("", "as yours")
-    return [longest, *(Lifetime(value, f"in {text}") for value, text in offered.items())]
+    shorter = [
+        Lifetime(value, f"in {text}", is_chosen=value == CHOSEN_LIFETIME)
+        for value, text in offered.items()
+    ]
+    return [longest, *shorter]
