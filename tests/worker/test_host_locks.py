@@ -1,5 +1,6 @@
 """Lock files of a host: one bus per memory root, and which workers have ended."""
 
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -19,6 +20,12 @@ with HostLocks(Path(sys.argv[1]), "bus") as place:
     if sys.stdin.read():
         place.mark_signed_off()
 """
+
+
+def test_the_memory_root_is_private(tmp_path: Path) -> None:
+    root = tmp_path / "data" / "memory"
+    with HostLocks(root, "bus"):
+        assert [stat.S_IMODE(one.stat().st_mode) for one in (root, root / "workers")] == [0o700] * 2
 
 
 class Neighbour:

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import stat
 from contextlib import ExitStack, closing, suppress
 from functools import cache
 from importlib.resources import files
@@ -124,6 +125,12 @@ def _find_cause(path: str, error: apsw.Error) -> MemoryFault:
         return StoreBroken(
             f"{path} cannot be used: {cause.strerror}; allow this user to write to it"
         )
+    for beside in filter(os.path.exists, _beside(path)):
+        if not os.access(beside, os.W_OK):
+            return StoreBroken(
+                f"{path} cannot be used: {beside} is not writable; run `chmod u+w {beside}` as its "
+                "owner, and do not delete it: it may hold the newest commits"
+            )
     return StoreBroken(f"{path} cannot be used: {error}; check its folder and the files next to it")
 
 
@@ -139,6 +146,7 @@ def open_store_file(path: Path) -> apsw.Connection:
             _create(path)
         if is_emptied(path):
             raise mark_damaged(path, EMPTIED)
+        _make_log_writable(path)
         with ExitStack() as undo:
             connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
             undo.callback(connection.close)
@@ -149,6 +157,22 @@ def open_store_file(path: Path) -> apsw.Connection:
                 check(connection, path)
             undo.pop_all()
         return connection
+
+
+def _make_log_writable(path: Path) -> None:
+    """Give the log and its index the mode of the store, if they lack the right to be written.
+
+    SQLite creates them with the mode of the store, and they stay when a read-only store becomes
+    writable again. Another user's files stay as they are, and the error names them.
+    """
+    for file in map(Path, _beside(str(path))):
+        with suppress(FileNotFoundError, PermissionError):
+            if not (mode := file.stat().st_mode) & stat.S_IWUSR:
+                file.chmod(stat.S_IMODE(mode | path.stat().st_mode))
+
+
+def _beside(path: str) -> tuple[str, str]:
+    return f"{path}-wal", f"{path}-shm"
 
 
 def refuse_others(path: Path) -> None:

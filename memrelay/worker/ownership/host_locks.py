@@ -46,7 +46,9 @@ class HostLocks:
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
-        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        # `parents` would create the root with the usual mode.
+        self.root.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._folder.mkdir(exist_ok=True, mode=0o700)
         with ExitStack() as undo:
             undo.enter_context(_share_lock(self.root / "owner.lock", self._bus))
             file = self._find_file(self._identity)

@@ -291,6 +291,45 @@ except MemoryFault as fault:
 """
 
 
+READ_ONLY_FOR_A_WHILE = """
+import os, sys
+from pathlib import Path
+from memrelay.memory.errors import StoreBroken
+from memrelay.memory.engine.connection import migrations
+from tests.memory.builders import make_store
+migrations()   # read before the user changes
+os.setuid(65534)
+store = make_store(Path(sys.argv[1]))
+path = Path(store.path)
+store.close()
+path.chmod(0o444)
+try:
+    make_store(Path(sys.argv[1])).take_over(1)
+except StoreBroken as fault:
+    print(fault, flush=True)
+print(*(oct(Path(f"{path}{end}").stat().st_mode) for end in ("-wal", "-shm")), flush=True)
+path.chmod(0o600)
+make_store(Path(sys.argv[1])).take_over(1)
+print("written")
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can switch to another user")
+def test_a_store_that_was_read_only_can_be_used_again() -> None:
+    with tempfile.TemporaryDirectory() as root:  # pytest's folders are private to its user
+        os.chmod(root, 0o777)
+        ran = subprocess.run(
+            [sys.executable, "-c", READ_ONLY_FOR_A_WHILE, root],
+            cwd=CHECKOUT,
+            capture_output=True,
+            text=True,
+        )
+
+    refused, modes, end = ran.stdout.splitlines() or [ran.stderr, "", ""]
+    assert "allow this user to write to it" in refused
+    assert (modes, end) == ("0o100444 0o100444", "written"), ran.stderr
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can switch to another user")
 @pytest.mark.parametrize(
     ("folder", "file", "why"),
