@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 import redis
 
+from memrelay.bus.embedded.binary import find_binary
 from memrelay.bus.embedded.launcher import EmbeddedServer, FolderLock, find_socket, take_lock
 from memrelay.bus.embedded.machine_memory import server_memory_limit
 from memrelay.bus.embedded.socket_path import choose_socket
@@ -460,6 +461,29 @@ def test_supervision_ends_when_the_server_is_stopped(
     asyncio.run(stop_during_supervision())
 
     assert is_free(folder)
+
+
+def test_a_server_that_is_killed_before_its_first_answer_is_launched_again(
+    folder: Path, tmp_path: Path
+) -> None:
+    program, killed = tmp_path / "valkey-server", tmp_path / "killed"
+    program.write_text(
+        f"""#!/bin/sh
+if [ "$1" != --version ] && [ "$(cat {killed} 2>/dev/null | wc -l)" -lt 2 ]; then
+  echo killed >> {killed}
+  kill -9 $$
+fi
+exec {find_binary(None)} "$@"
+"""
+    )
+    program.chmod(0o755)
+    server = EmbeddedServer(folder, str(program), backoff_first_s=0.01)
+
+    server.start()
+    try:
+        assert server.launched and killed.read_text().count("killed") == 2
+    finally:
+        server.stop()
 
 
 def test_a_failed_start_reports_the_log_of_the_server(folder: Path, launcher_of: Launch) -> None:

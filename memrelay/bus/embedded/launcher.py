@@ -106,6 +106,14 @@ def _open_above_standard(path: Path) -> int:
         os.close(descriptor)
 
 
+class _KilledWhileStarting(ServerDidNotStart):
+    """A signal ended the server before its first answer, as when the system lacks memory."""
+
+    def __init__(self, text: str, signal_number: int) -> None:
+        super().__init__(text)
+        self.signal_number = signal_number
+
+
 class EmbeddedServer:
     """A server on a data folder, shared by all processes that start one there.
 
@@ -174,13 +182,26 @@ class EmbeddedServer:
     def start(self) -> None:
         """Launch a server or attach to the running one, and block until it answers.
 
-        Raises EmbeddedServerError, and RuntimeError outside the main thread.
+        A server that is killed before is launched again, as `supervise` does it later. Raises
+        EmbeddedServerError, and RuntimeError outside the main thread.
         """
         _refuse_other_threads()
         self._is_stopping = False
-        with closing(self._join()) as steps:
-            for pause_s in steps:
-                time.sleep(pause_s)
+        while True:
+            try:
+                with closing(self._join()) as steps:
+                    for pause_s in steps:
+                        time.sleep(pause_s)
+                return
+            except _KilledWhileStarting as error:
+                delay_s = self._backoff.delay_s(0.0)
+                log.warning(
+                    "embedded_server_killed_while_starting",
+                    signal=error.signal_number,
+                    remedy="if the system is out of memory, free some: the server loads its data",
+                    retry_in_s=delay_s,
+                )
+                time.sleep(delay_s)
 
     async def supervise(self) -> None:
         """Launch or attach again whenever the server is gone, until stopped or cancelled.
@@ -295,6 +316,7 @@ class EmbeddedServer:
     def _until_ready(self, process: subprocess.Popen[bytes]) -> Steps:
         """Wait until the launched server is ready, as long as it reports that it is loading."""
         answered_at, address = time.monotonic(), self.address
+        is_silent = False
         while process.poll() is None:
             answer = probe(address)
             if answer.state is State.READY:
@@ -304,9 +326,12 @@ class EmbeddedServer:
             if answer.state is State.BUSY:
                 answered_at = time.monotonic()
             if time.monotonic() - answered_at > self._start_timeout_s:
+                is_silent = True
                 process.kill()
             yield RETRY_S
         self._process = None
+        if process.returncode < 0 and not is_silent:
+            raise _KilledWhileStarting(self._explain_end(process.returncode), -process.returncode)
         raise ServerDidNotStart(self._explain_end(process.returncode))
 
     def _set_ready(self, path: Path | None, pid: int | None) -> None:
