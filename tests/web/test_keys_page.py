@@ -87,7 +87,7 @@ def test_the_form_offers_only_what_the_creator_may_give(keyed: WebSystem) -> Non
     narrow, wide = (show(keyed, "/keys", key).body.decode() for key in (limited, full))
 
     assert find_scopes(narrow) == {"admin", "read"} and len(find_scopes(wide)) == 8
-    lifetimes = [re.findall(r'<option value="(.*?)">', page) for page in (narrow, wide)]
+    lifetimes = [re.findall(r'<option value="(.*?)"', page) for page in (narrow, wide)]
     assert lifetimes == [["", "30d", "1d"], ["never", "365d", "90d", "30d", "1d"]]
 
 
