@@ -32,6 +32,7 @@ ORIGINS = {
     "a page that hides its origin": {"Sec-Fetch-Site": "cross-site"},
     "a name that begins like ours": {"Origin": "http://127.0.0.1.evil.example"},
     "an origin that is none": {"Origin": "http://["},
+    "an origin that is no text": {"Origin": "http://\xe9"},
 }
 
 

@@ -189,10 +189,7 @@ class EmbeddedServer:
         self._is_stopping = False
         while True:
             try:
-                with closing(self._join()) as steps:
-                    for pause_s in steps:
-                        time.sleep(pause_s)
-                return
+                return self._join_now()
             except _KilledWhileStarting as error:
                 delay_s = self._backoff.delay_s(0.0)
                 log.warning(
@@ -202,6 +199,11 @@ class EmbeddedServer:
                     retry_in_s=delay_s,
                 )
                 time.sleep(delay_s)
+
+    def _join_now(self) -> None:
+        with closing(self._join()) as steps:
+            for pause_s in steps:
+                time.sleep(pause_s)
 
     async def supervise(self) -> None:
         """Launch or attach again whenever the server is gone, until stopped or cancelled.

@@ -41,7 +41,9 @@ class Problem(Exception):
 
     def __init__(self, detail: str, **members: Any) -> None:
         super().__init__(detail)
-        self.detail, self.members = detail, members
+        # It may quote a header that is no UTF-8, which JSON cannot hold.
+        self.detail = detail.encode(errors="backslashreplace").decode()
+        self.members = members
 
     def as_response(self) -> web.Response:
         """Build the response."""
