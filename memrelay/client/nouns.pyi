@@ -97,7 +97,7 @@ from memrelay.memory.models.recipes.recipes import (
 )
 from memrelay.memory.models.recipes.rules import EngineView, Engines, RuleVariables, RulesEvaluated
 from memrelay.memory.models.shared_stores.contexts import ContextClosed, ContextPage, ContextView
-from memrelay.memory.models.shared_stores.grants import GrantPage, GrantRemoved, GrantView
+from memrelay.memory.models.shared_stores.grants import GrantPage, GrantRemoved, GrantSet
 from memrelay.memory.models.shared_stores.item import ItemView
 from memrelay.memory.models.shared_stores.items import (
     EditResult,
@@ -330,7 +330,7 @@ class RemoteGrants(Noun):
     async def set(self, pipeline: str, store: str, grantee: str, *, agent: str,
             level: Literal["search", "read", "readwrite"] | None = "read",
             ttl_s: float | None = None, user: str = "", chat: str = "",
-            idempotency_key: str | None = None) -> GrantView:
+            idempotency_key: str | None = None) -> GrantSet:
         """Give an agent access to a store, or change its level and end."""
 
 class RemoteGraph(Noun):
@@ -1026,7 +1026,7 @@ class BlockingGrants(Noun):
     def set(self, pipeline: str, store: str, grantee: str, *, agent: str,
             level: Literal["search", "read", "readwrite"] | None = "read",
             ttl_s: float | None = None, user: str = "", chat: str = "",
-            idempotency_key: str | None = None) -> GrantView:
+            idempotency_key: str | None = None) -> GrantSet:
         """Give an agent access to a store, or change its level and end."""
 
 class BlockingGraph(Noun):
@@ -1692,7 +1692,7 @@ class EmbeddedGrants(Noun):
         """End a grant. Grants that its agent gave to others end with it."""
     def set(self, store: str, grantee: str, *, agent: str,
             level: Literal["search", "read", "readwrite"] | None = "read",
-            ttl_s: float | None = None, user: str = "", chat: str = "") -> GrantView:
+            ttl_s: float | None = None, user: str = "", chat: str = "") -> GrantSet:
         """Give an agent access to a store, or change its level and end."""
 
 class EmbeddedGraph(Noun):

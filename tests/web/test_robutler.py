@@ -169,6 +169,25 @@ def test_a_share_is_removed_by_the_agent_of_the_store(agents: list[Agent]) -> No
     assert a2.browse(action="stores").json == {"stores": [own]}
 
 
+def test_a_grant_decides_for_a_participant_until_that_agent_removes_it(
+    agents: list[Agent],
+) -> None:
+    a1, a2 = agents
+    chat = f"chat-{a1.id}"
+    seat = {"store": chat, "chatId": chat}
+    a1.put("k", "tea", **seat)
+    share = {"agentId": a1.id, "grantee": a2.id, "level": "search", **seat}
+
+    assert ask(a1.url, "POST", f"{B}/?action=share", share).json == {"success": True}
+    assert (a2.get("k", **seat).status, a2.put("m", 1, **seat).status) == (403, 403)
+    assert a2.browse(action="search", q="tea", **seat).json["results"]
+    removed = a2.call("DELETE", f"{B}/", action="share", grantee=a2.id, **seat)
+    assert (removed.status, a2.get("k", **seat).json["value"]) == (200, "tea")
+    for level, rest in (("read", {}), ("search", {"lowers": True})):
+        shared = ask(a1.url, "POST", f"{B}/?action=share", share | {"level": level})
+        assert shared.json == {"success": True} | rest
+
+
 def test_the_chat_and_the_user_of_a_request_are_vouched_for(a1: Agent) -> None:
     chat, user = f"chat-{a1.id}", f"user-{a1.id}"
 

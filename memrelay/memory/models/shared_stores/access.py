@@ -3,8 +3,7 @@
 The first rule that matches decides:
 
 1. The store belongs to the agent itself: readwrite.
-2. A grant is in force: the level of the grant, even if a later rule gives more. A grant that
-   another agent than the store's own gave does not lower what a later rule gives.
+2. A grant is in force: the level of the grant, even if a later rule gives more.
 3. The agent takes part in the chat of that id, or the interface vouches for the chat: readwrite.
 4. The same for the user.
 
@@ -14,7 +13,6 @@ rule would allow is denied.
 
 from dataclasses import dataclass
 from enum import StrEnum
-from math import inf
 from typing import Literal, NamedTuple
 
 from memrelay.memory.engine.filter_sql import has_expired
@@ -155,20 +153,9 @@ def _decide(
         return None
     if store == identity.agent:
         return Right(Level.READWRITE, "self") if settings.own else None
-    granted = None
     if grant is not None and not has_expired(grant.expires_at, now_ms):
-        granted = Right(Level(grant.level), "grant", grant.expires_at)
-        if grant.granted_by == store:
-            return granted
-    in_context = _right_in_context(identity, store, settings, now_ms, context)
-    if granted is None or in_context is None:
-        return in_context or granted
-    return max(granted, in_context, key=_extent)
-
-
-def _extent(right: Right) -> tuple[int, float]:
-    """Return the level and the end of a right, to compare rights."""
-    return _RANKS[right.level], inf if right.ends_at is None else right.ends_at
+        return Right(Level(grant.level), "grant", grant.expires_at)
+    return _right_in_context(identity, store, settings, now_ms, context)
 
 
 def _right_in_context(

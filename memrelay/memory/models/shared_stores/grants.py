@@ -1,7 +1,7 @@
 """Grants: access to a store that its agent gives to others, within the rights of the giver."""
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -13,6 +13,7 @@ from memrelay.memory.errors import Denied, Refused
 from memrelay.memory.models.shared_stores.access import (
     Level,
     Right,
+    find_right,
     get_now_ms,
     lasting_right,
     require,
@@ -47,16 +48,25 @@ class GrantView:
     created_at: Moment
 
 
+@dataclass(frozen=True, slots=True)
+class GrantSet(GrantView):
+    """A grant that was given."""
+
+    lowers: bool
+    """Whether the agent had more access before, by another grant or as a participant."""
+
+
 def grant_view(grant: Grant) -> GrantView:
     """Return a grant as interfaces show it."""
-    return GrantView(
-        grant.store,
-        grant.grantee,
-        grant.level,
-        grant.granted_by,
-        None if grant.expires_at is None else format_time(grant.expires_at),
-        format_time(grant.created_at),
-    )
+    return GrantView(**_view_fields(grant))
+
+
+def _view_fields(grant: Grant) -> dict[str, Any]:
+    """Return the fields of GrantView."""
+    return grant._asdict() | {
+        "expires_at": None if grant.expires_at is None else format_time(grant.expires_at),
+        "created_at": format_time(grant.created_at),
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +84,11 @@ class SetGrant(Identity):
 
 
 @operation("grants.set", access="write", mutates=True, store="stores")
-def put_grant(tx: Transaction, request: SetGrant, context: Context) -> GrantView:
+def put_grant(tx: Transaction, request: SetGrant, context: Context) -> GrantSet:
     """Give an agent access to a store, or change its level and end.
 
-    A grant ends no later than the access of the agent that gives it.
+    A grant decides alone: it also lowers the access of a participant of a chat. `lowers` in the
+    answer states that. A grant ends no later than the access of the agent that gives it.
 
     Raises Denied: when the caller has no readwrite access, when another agent gave the present
     grant and the store is not the caller's own, or when the caller may not grant this.
@@ -94,13 +105,16 @@ def put_grant(tx: Transaction, request: SetGrant, context: Context) -> GrantView
     )
     end = earliest(requested_end, end_of_right(tx, right, request.agent, store))
     created_at = now_ms if before is None else before.created_at
-    grant = Grant(store, grantee, Level(request.level or "read"), request.agent, end, created_at)
+    level = Level(request.level or "read")
+    grant = Grant(store, grantee, level, request.agent, end, created_at)
+    right_before = find_right(tx, Identity(agent=grantee), store)
+    lowers = right_before is not None and not level.allows(right_before.level)
     may_end_others = may_end_grants(tx, request.agent, store, grantee)
     tx.table(GrantTable).clear_expired(grantee, now_ms)
     tx.table(GrantTable).put(grant)
     if may_end_others:
         limit_grants(tx, store, grantee)
-    return grant_view(grant)
+    return GrantSet(**_view_fields(grant), lowers=lowers)
 
 
 def check_may_grant(tx: Transaction, agent: str, store: str, grantee: str) -> None:
@@ -212,12 +226,17 @@ class GrantRemoved:
 def delete_grant(tx: Transaction, request: RemoveGrant, context: Context) -> GrantRemoved:
     """End a grant. Grants that its agent gave to others end with it.
 
-    Raises Denied: when the caller has no readwrite access, or when another agent gave the grant
-    and the store is not the caller's own.
+    An agent can always end a grant to itself: a participant of a chat then has its full access
+    again.
+
+    Raises Denied: when the grant is another agent's and the caller has no readwrite access; or
+    when a third agent gave it and the store is not the caller's own.
     """
-    require(tx, request, request.store, Level.READWRITE)
+    is_own = request.grantee == request.agent
+    require(tx, request, request.store, Level.SEARCH if is_own else Level.READWRITE)
     grant = find_in_force(tx, request.store, request.grantee)
-    check_may_change(grant, request.agent)
+    if not is_own:
+        check_may_change(grant, request.agent)
     may_end_others = may_end_grants(tx, request.agent, request.store, request.grantee)
     tx.table(GrantTable).remove(request.store, request.grantee)
     if may_end_others:

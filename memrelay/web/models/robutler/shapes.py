@@ -94,6 +94,13 @@ class Done(TypedDict):
 
 
 @exact
+class Shared(Done):
+    """The grant is in force. `lowers` is true if the grantee had more access before."""
+
+    lowers: NotRequired[Literal[True]]
+
+
+@exact
 class Deleted(TypedDict):
     """`deleted` is false if the agent had no such entry."""
 

@@ -93,7 +93,7 @@ async def read_store(request: web.Request) -> web.Response:
     required_query=("action",),
     body="{agentId, grantee, store?, level?, ttl?, chatId?, userId?}",
     body_schema=shapes.NewShare,
-    schemas={200: shapes.Done},
+    schemas={200: shapes.Shared},
 )
 async def share(request: web.Request) -> web.Response:
     """Give another agent access to a store."""
@@ -101,8 +101,9 @@ async def share(request: web.Request) -> web.Response:
     body = await read_fields(request, SHARE_FIELDS)
     identity = read_identity(request, body)
     given = {"grantee": _get_grantee(body), "level": body.get("level"), "ttl_s": body.get("ttl")}
-    await call(request, "grants.set", identity | {"store": store_of(body, identity)} | given)
-    return json_response({"success": True})
+    store = {"store": store_of(body, identity)}
+    grant = await call(request, "grants.set", identity | store | given)
+    return json_response({"success": True} | ({"lowers": True} if grant.get("lowers") else {}))
 
 
 @ROBUTLER_API.serve(

@@ -88,19 +88,21 @@ def test_a_session_cannot_become_a_grant_to_oneself(
 
 
 @pytest.mark.parametrize(("of", "session"), [("c", CHAT), ("u", USER)])
-def test_no_vouched_agent_reduces_the_access_of_another(
-    stores: Store, of: str, session: dict[str, Any]
+@pytest.mark.parametrize("level", ["search", "read"])
+def test_a_grant_outranks_a_session_until_its_grantee_removes_it(
+    stores: Store, of: str, session: dict[str, Any], level: str
 ) -> None:
-    share(stores, "a1", of, "a2", "search", **session)
+    share(stores, "a1", of, "a2", level, **session)
 
-    assert level_of(stores, "a2", of, **session) == "readwrite"
-    assert level_of(stores, "a2", of) == "search"
-    assert share(stores, "a2", of, "a3", "read", **session).level == "read"
+    assert level_of(stores, "a2", of, **session) == level
+    with pytest.raises(Denied):
+        share(stores, "a2", of, "a3", "read", **session)
     listed = call(stores, "stores.list", agent="a2", **session).stores
-    assert {one.store: (one.level, one.source) for one in listed}[of] == (
-        "readwrite",
-        next(iter(session["vouched"])),
-    )
+    assert {one.store: (one.level, one.source) for one in listed}[of] == (level, "grant")
+    with pytest.raises(Denied):
+        call(stores, "grants.remove", agent="a3", store=of, grantee="a2")
+    assert call(stores, "grants.remove", agent="a2", store=of, grantee="a2", **session).removed
+    assert level_of(stores, "a2", of, **session) == "readwrite"
 
 
 def test_no_vouched_agent_ends_the_grants_that_another_gave(stores: Store) -> None:
@@ -114,18 +116,25 @@ def test_no_vouched_agent_ends_the_grants_that_another_gave(stores: Store) -> No
     assert level_of(stores, "a3", "c") is None
 
 
-def test_a_participant_does_not_reduce_the_access_of_another(stores: Store) -> None:
+def test_a_grant_lowers_a_participant_and_says_so(stores: Store) -> None:
     enter(stores, "chat", "c", "a1")
-    enter(stores, "chat", "c", "a2", ttl_s=10)
-    for level in ("search", "read"):
-        share(stores, "a1", "c", "a2", level)
-        assert level_of(stores, "a2", "c") == "readwrite"
+    enter(stores, "chat", "c", "a2")
     share(stores, "a2", "c", "a3", "readwrite")
-    share(stores, "a1", "c", "a2", "read", ttl_s=5)
-    assert level_of(stores, "a3", "c") == "readwrite"
-    assert level_of(stores, "a2", "c", NOW + 10_000) is None
-    share(stores, "c", "c", "a2", "read")
-    assert [level_of(stores, agent, "c") for agent in ("a2", "a3")] == ["read", None]
+    changes = (("readwrite", False), ("read", True), ("read", False), ("search", True))
+    for level, lowers in changes:
+        assert share(stores, "a1", "c", "a2", level).lowers == lowers
+        assert level_of(stores, "a2", "c") == level
+    assert level_of(stores, "a3", "c") is None
+    assert not share(stores, "a1", "c", "a4", "search").lowers
+    call(stores, "grants.remove", agent="a2", store="c", grantee="a2")
+    assert level_of(stores, "a2", "c") == "readwrite"
+
+
+def test_an_agent_gives_up_a_grant_of_any_level(stores: Store) -> None:
+    share(stores, "a1", "a1", "a2", "search")
+    assert call(stores, "grants.remove", agent="a2", store="a1", grantee="a2").removed
+    with pytest.raises(Denied):
+        call(stores, "grants.remove", agent="a2", store="a1", grantee="a2")
 
 
 def test_a_grant_of_a_participant_counts_if_chats_are_off(stores: Store) -> None:

@@ -167,10 +167,10 @@ def stores(entries: Entries, call: ToolCall) -> Any:
     return {"stores": listed} | more
 
 
-def share(entries: Entries, call: ToolCall) -> str:
-    """Give another agent access to a store."""
-    entries.share(call.address.store, call.agent, call.level, call.ttl_s)
-    return DONE
+def share(entries: Entries, call: ToolCall) -> Any:
+    """Give another agent access to a store. The answer states whether that lowers its access."""
+    lowers = entries.share(call.address.store, call.agent, call.level, call.ttl_s)
+    return {"success": True, "lowers": True} if lowers else DONE
 
 
 def unshare(entries: Entries, call: ToolCall) -> str:

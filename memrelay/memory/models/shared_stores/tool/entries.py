@@ -130,10 +130,10 @@ class Entries:
         """Return a page of the stores that the agent can use."""
         return self._call(list_stores, ListStores, cursor=cursor, limit=limit)
 
-    def share(self, store: str, grantee: str, level: Any, ttl_s: float | None) -> None:
-        """Give another agent access to a store."""
+    def share(self, store: str, grantee: str, level: Any, ttl_s: float | None) -> bool:
+        """Give another agent access to a store. Returns whether it had more before."""
         access = {"level": level, "ttl_s": ttl_s}
-        self._call(put_grant, SetGrant, store=store, grantee=grantee, **access)
+        return self._call(put_grant, SetGrant, store=store, grantee=grantee, **access).lowers
 
     def unshare(self, store: str, grantee: str) -> None:
         """End the access of another agent to a store."""

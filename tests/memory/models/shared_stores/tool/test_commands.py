@@ -249,6 +249,8 @@ def test_sharing_and_its_end(store: Store, agent: Agent) -> None:
     ]
     assert other.use("view", "/memories/shared/") == other.use("stores")
     assert other.use("view", "/memories/shared/a1")["keys"] == ["k"]
+    lower = agent.use("share", agent="a2", level="search")
+    assert lower == {"success": True, "lowers": True}
     assert agent.use("unshare", "/memories/shared/a1/", agent="a2") == "OK"
     assert other.fail("view", store="a1") == DENIED == other.fail("view", store="none")
     assert other.fail("unshare", store="a1", agent="a3") == (
