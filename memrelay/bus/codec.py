@@ -1,7 +1,7 @@
 """Decodes and encodes envelopes, and recognizes Memrelay's own live copies by a digest."""
 
 from binascii import hexlify
-from typing import Any
+from typing import Any, Literal
 from zlib import crc32
 
 import msgspec
@@ -18,7 +18,7 @@ LONGEST_MID = 256
 # A live copy is: head, mid, joint, envelope without its "{".
 COPY_HEAD, COPY_JOINT = b'{"mid":"', b'",'
 SHAPE = 'an envelope is {"from": "...", "id": "...", "args": [{"text": "...", "type": "..."}]}'
-# An envelope with `"args": []` is an empty input: some blocks, such as memory_read, need no text.
+# The parts of an empty message: some blocks, such as memory_read, need no text.
 NO_PARTS = (msgspec.Raw(b'{"text":""}'),)
 _TILDE = ord("~")
 # The digest covers the "{" of the envelope, which stands before the mid in a live copy.
@@ -39,6 +39,14 @@ class _Envelope(msgspec.Struct, frozen=True, gc=False, rename={"sender": "from"}
     id: str | None = ""
     # Messages made by Memrelay have Parts here; the encoder takes either.
     args: tuple[msgspec.Raw, ...] | None = None
+
+
+class _EmptyEnvelope(_Envelope, frozen=True, gc=False, forbid_unknown_fields=True):
+    """An envelope without `args`. An object with other fields is no message."""
+
+    args: None = None
+    text: Literal["", None] = None
+    mid: str = ""
 
 
 class _KeptEnvelope(_Envelope, frozen=True, gc=False):
@@ -77,8 +85,8 @@ def decode(data: bytes, max_bytes: int, vouched: tuple[str, ...] = ()) -> Messag
             data.decode()
         envelope = _to_envelope(data)
         args = envelope.args
-        if args is None:
-            raise MalformedMessage(f"the envelope has no `args`; {SHAPE}")
+        if args is None and not is_empty_message(msgspec.json.decode(data)):
+            raise MalformedMessage(f"the envelope has no `args`, but other fields; {SHAPE}")
         args = args or NO_PARTS
         part = parse_part(args[0])
         for other in args[1:]:
@@ -95,6 +103,18 @@ def decode(data: bytes, max_bytes: int, vouched: tuple[str, ...] = ()) -> Messag
         0,
         vouched,
     )
+
+
+def is_empty_message(value: Any) -> bool:
+    """Return whether a JSON value is an envelope without `args` and without a text.
+
+    An object with an `id` alone, or with a field that no envelope has, is not.
+    """
+    try:
+        empty = msgspec.convert(value, _EmptyEnvelope)
+    except msgspec.ValidationError:
+        return False
+    return bool(empty.sender) or not empty.id
 
 
 def encode(message: Message) -> bytes:

@@ -82,11 +82,15 @@ def test_unknown_keys_of_an_envelope_are_dropped() -> None:
     assert orjson.loads(encode(message)).keys() == {"from", "id", "args"}
 
 
-def test_an_envelope_without_parts_is_an_empty_input() -> None:
-    message = decode(b'{"from": "Ann", "args": []}', 100)
+@pytest.mark.parametrize(
+    "fields", [{}, {"args": []}, {"args": None}, {"text": None}, {"text": "", "mid": "5-1.0"}]
+)
+def test_an_envelope_without_parts_is_an_empty_message(fields: dict[str, Any]) -> None:
+    message = decode(orjson.dumps({"from": "Ann"} | fields), 100)
 
     assert (message.sender, message.text, message.speaker) == ("Ann", "", "Ann")
     assert orjson.loads(encode(message))["args"] == [{"text": ""}]
+    assert decode(orjson.dumps(fields), 100).text == ""
 
 
 @pytest.mark.parametrize(
@@ -101,9 +105,12 @@ def test_an_envelope_without_parts_is_an_empty_input() -> None:
         b'"tea"',
         b"[]",
         b"null",
-        b"{}",
+        b'{"id": "evt_1"}',
+        b'{"type": "paid"}',
+        b'{"args": null, "event": "push"}',
+        b'{"from": "Ann", "text": "tea"}',
+        b'{"from": 7}',
         b'{"args": {"text": "tea"}}',
-        b'{"args": null}',
         b'{"args": ["tea"]}',
         b'{"args": [{"text": 7}]}',
         b'{"args": [{"text": "tea", "type": []}]}',

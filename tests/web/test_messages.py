@@ -322,3 +322,30 @@ def test_head_answers_like_get_without_a_body(web_system: WebSystem) -> None:
 
     assert (asked.status, asked.body) == (200, b"")
     assert asked.headers["content-length"] == got.headers["content-length"]
+
+
+EMPTY = [b"{}", b'{"args": null}', b'{"args": []}', b'{"text": null}', b'{"from": "Ann"}']
+
+
+def test_a_message_without_a_text_is_empty_on_every_path(web_system: WebSystem) -> None:
+    answers = {
+        "write": '{"error":"no content"}',
+        "search": "[]",
+        "delete": '{"skipped":"no query"}',
+    }
+    args = {"memory_id": "instances/${pipeline_uid}/memories"}
+    uid = web_system.deploy(
+        *[make_agent(name, f"memory_{name}", args, on=name, to="out") for name in answers]
+    )
+    client, out = web_system.system.client, []
+    for name, answer in answers.items():
+        for body in EMPTY:
+            path = f"/v1/pipelines/{uid}/swarms/{name}/messages?wait=60"
+            assert web_system.post(path, body).texts == [answer], body
+            assert web_system.webhook(uid, f"{name}_", body, query="?wait=60").texts == [answer]
+            client.enter_raw(uid, body, swarm=name)
+            client.publish(uid, body, name)
+            out += [answer] * 4
+    wait_for(lambda: len(client.log(uid, "out")) == len(out), "all are answered")
+    assert sorted(message.text for message in client.log(uid, "out")) == sorted(out)
+    assert web_system.system.dead_letters(uid) == []

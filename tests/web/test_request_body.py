@@ -88,7 +88,6 @@ def test_an_object_with_a_text_may_set_sender_and_type() -> None:
 @pytest.mark.parametrize(
     "body",
     [
-        b"null",
         b"5",
         b'"hello"',
         b"[1, 2]",
@@ -96,7 +95,12 @@ def test_an_object_with_a_text_may_set_sender_and_type() -> None:
         b'{"text": 5}',
         b'{"args": {}}',
         b'{"text": "x", "username": 5}',
-        b'{"text": null}',
+        b'{"id": "evt_1"}',
+        b'{"id": "evt_1", "type": "paid"}',
+        b'{"type": "heartbeat", "timestamp": 1}',
+        b'{"from": 5}',
+        b'{"from": "Ann", "text": null, "color": "red"}',
+        b'{"args": null, "event": "push"}',
         NESTED[60],
     ],
 )
@@ -118,6 +122,20 @@ def test_a_final_line_break_is_stripped() -> None:
 
 def test_an_empty_body_is_an_empty_text() -> None:
     assert (part(b"")["text"], part(b"")["type"]) == ("", "text/plain")
+
+
+@pytest.mark.parametrize("fields", [{}, {"args": None}, {"text": None}, {"text": ""}])
+@pytest.mark.parametrize(
+    "author", [{}, {"from": None}, {"from": "Ann"}, {"from": "Ann", "id": "x"}]
+)
+def test_an_envelope_without_parts_is_an_empty_message(
+    fields: dict[str, Any], author: dict[str, Any]
+) -> None:
+    made = convert(orjson.dumps(fields | author))
+
+    assert (made["from"], made["id"]) == (author.get("from") or "webhook", author.get("id", ""))
+    assert (made["args"][0]["text"], made["args"][0]["type"]) == ("", "text/plain")
+    assert part(b"null")["text"] == ""
 
 
 @pytest.mark.parametrize("body", [b"\xff\xfe", b'{"text": "\xc3"', b"caf\xe9"])

@@ -7,7 +7,7 @@ import msgspec
 import orjson
 from aiohttp import hdrs, web
 
-from memrelay.bus.codec import decode
+from memrelay.bus.codec import decode, is_empty_message
 from memrelay.bus.errors import MalformedMessage
 from memrelay.bus.message import JSON, PLAIN, Part
 from memrelay.pipelines.json_text import BOM, is_deeper, opens_more, too_many_keys
@@ -122,6 +122,8 @@ def to_envelope(body: bytes, *, sender: str, now_ms: int, limits: WebOptions) ->
 
     - An object with a list `args` is an envelope.
     - An object with a string `text` becomes the only part, with all its other fields.
+    - `null`, and an object without other fields than those of an envelope, neither with a part nor
+      with a text, is an empty message. An `id` alone does not make an envelope.
     - Other JSON becomes the text of a part of type application/json.
     - Anything else becomes plain text.
 
@@ -162,6 +164,10 @@ def _parse(body: bytes, sender: str, now_ms: int, limits: WebOptions) -> dict[st
         if isinstance(author, str | None) and isinstance(message_id, str | None):
             return _wrap(author or sender, message_id or "", value, now_ms)
         raise Unprocessable("`from` and `id` of a message must be strings")
+    if value is None:
+        return _wrap(sender, "", {"text": ""}, now_ms)
+    if is_empty_message(value):
+        return _wrap(value.get("from") or sender, value.get("id") or "", {"text": ""}, now_ms)
     return _wrap(sender, "", {"text": _decode_text(body), "type": JSON}, now_ms)
 
 
