@@ -185,7 +185,7 @@ class ListingArgs(MemoryArgs):
         return within_message(call, call.reply_json(result))
 
     def answer_best(self, call: Call, result: Found) -> Message:
-        """Return the best of these records that fit into a message, and the number of the others.
+        """Return the first of these records that fit into a message, and the number of the others.
 
         Raises ResultTooLarge if the first one alone is too long.
         """

@@ -9,7 +9,7 @@ from memrelay.blocks.registry import block
 from memrelay.blocks.templates import OutputTemplate
 from memrelay.bus.message import Message
 from memrelay.memory.engine.filter_sql import Given
-from memrelay.memory.records.reading import ReadInput, read
+from memrelay.memory.records.reading import ReadInput, read, read_fitting
 
 UNRANKED = (
     "output_template has {{score}}, which is 0.0 for every record of memory_read: only "
@@ -18,15 +18,16 @@ UNRANKED = (
 
 
 class ReadArgs(ListingArgs):
-    """Without `limit` all records are returned. A result longer than a message is an error and is
-    never truncated."""
+    """Without `limit` the result has all records, or those that fit into a message."""
 
     source: str = ""
     """Only records of this source."""
     order: Literal["asc", "desc"] = "asc"
     """Oldest first, or newest first."""
     limit: Count | None = None
-    """Maximum number of records; all by default."""
+    """Maximum number of records. Without a limit, the result has the first records that fit into a
+    message, and the envelope's field `left_out` counts the others. With a limit, a result longer
+    than a message is an error."""
     offset: Count = 0
     """Number of records to skip."""
 
@@ -55,4 +56,7 @@ def memory_read(call: Call, args: ReadArgs) -> Message:
     ignored."""
     if not args.memory_id:
         return call.error(NO_MEMORY_ID)
-    return args.answer(call, read(call.tx, ReadInput(args.max_bytes(call), *args.read_options)))
+    request = ReadInput(args.max_bytes(call), *args.read_options)
+    if request.limit is None:
+        return args.answer_best(call, read_fitting(call.tx, request))
+    return args.answer(call, read(call.tx, request))

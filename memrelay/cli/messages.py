@@ -98,7 +98,7 @@ def _print_notes(report: dict[str, Any], hint: str) -> bool:
         note(f"the message is in the dead letters: {error}")
     for result in report["results"]:
         if left_out := result.get("left_out"):
-            note(f"{result['from']} left out {left_out} more results; narrow the search")
+            note(f"{result['from']} left out {left_out} more results; narrow them down")
     if not report["results"] and len(report) == 3:
         note(hint or "no agent handled this message")
     answers_error = any(_is_error(value) for _, value in list_values(report))

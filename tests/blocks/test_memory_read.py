@@ -126,18 +126,46 @@ def test_a_template_without_records_returns_an_empty_text(tmp_path: Path) -> Non
     assert (part["type"], part["text"]) == ("text/plain", "")
 
 
-def test_a_result_longer_than_a_message_is_an_error_that_suggests_limit(tmp_path: Path) -> None:
+@pytest.mark.parametrize("template", ["", "{{content}}\n"])
+@pytest.mark.parametrize("args", [{}, {"order": "desc"}, {"offset": 3}, {"kind": "k"}])
+def test_a_result_longer_than_a_message_has_the_first_records_and_counts_the_others(
+    tmp_path: Path, template: str, args: dict[str, Any]
+) -> None:
+    store = make_store(tmp_path)
+    write_all(store, *[f"{number} " * 500 for number in range(20)], kind="k")
+    write_all(store, "other")
+    args = args | {"memory_id": MEMORY_ID, "output_template": template}
+    whole = envelope("memory_read", "", store, **args)
+
+    said = envelope("memory_read", "", store, message_bytes=10_000, **args)
+
+    assert len(orjson.dumps(said)) <= 10_000 and said["left_out"] > 0
+    if template:
+        texts = [one["args"][0]["text"] for one in (said, whole)]
+        assert texts[1].startswith(texts[0])
+        assert texts[1].count("\n") - texts[0].count("\n") == said["left_out"]
+    else:
+        records = read_json(whole)
+        assert read_json(said) == records[: len(records) - said["left_out"]]
+
+
+def test_a_limited_result_longer_than_a_message_is_an_error_that_suggests_limit(
+    tmp_path: Path,
+) -> None:
     store = make_store(tmp_path)
     write_all(store, *["x" * 1000] * 20)
 
-    said = read_json(envelope("memory_read", "", store, memory_id=MEMORY_ID, message_bytes=10_000))
-    part_of_it = read_json(
-        envelope("memory_read", "", store, memory_id=MEMORY_ID, message_bytes=10_000, limit=5)
+    many, few = (
+        read_json(
+            envelope(
+                "memory_read", "", store, memory_id=MEMORY_ID, message_bytes=10_000, limit=most
+            )
+        )
+        for most in (20, 5)
     )
 
-    assert said.keys() == {"error"}
-    assert "limit" in said["error"]
-    assert len(part_of_it) == 5
+    assert many.keys() == {"error"} and "limit" in many["error"]
+    assert len(few) == 5
 
 
 @given(
@@ -145,7 +173,7 @@ def test_a_result_longer_than_a_message_is_an_error_that_suggests_limit(tmp_path
     st.integers(300, 3000),
     st.sampled_from(["", "{{content}}\n", "{{content|tojson}}"]),
 )
-def test_a_result_fits_a_message_or_suggests_limit(
+def test_a_result_fits_a_message_or_has_left_out_records_or_is_one_long_record(
     texts: list[str], most: int, template: str
 ) -> None:
     with fresh_store() as store:
@@ -156,7 +184,12 @@ def test_a_result_fits_a_message_or_suggests_limit(
         said = envelope("memory_read", "", store, message_bytes=most, **args)
 
         fits = len(orjson.dumps(whole)) <= most
-        assert said == whole if fits else "limit" in read_json(said)["error"]
+        if fits:
+            assert said == whole
+        elif "left_out" in said:
+            assert len(orjson.dumps(said)) <= most
+        else:
+            assert "limit" in read_json(said)["error"]
 
 
 def test_a_template_may_shorten_long_records(tmp_path: Path) -> None:

@@ -247,9 +247,8 @@ def _row_bound(item: tuple[int, Record, RecordExtras]) -> int:
 
 
 class ReadInput(Struct, frozen=True):
-    """The records to read; `limit` None means all. A struct for speed, like WriteInput.
-
-    A result of more than `max_bytes` raises an error.
+    """The records to read, of at most `max_bytes`. `limit` None means all. A struct for speed, like
+    WriteInput.
     """
 
     max_bytes: int
@@ -265,16 +264,28 @@ def read(tx: Transaction, request: ReadInput) -> list[Record]:
 
     Raises ResultTooLarge.
     """
-    return collect_within(
-        request.max_bytes,
-        tx.records.select(
-            Conditions(
-                request.filters, given=request.given, without_agents=tx.records.has_agent_memory
-            ),
-            request.order,
-            request.limit,
-            request.offset,
-        ),
+    rows = tx.records.select(
+        _read_conditions(tx, request), request.order, request.limit, request.offset
+    )
+    return collect_within(request.max_bytes, rows)
+
+
+def read_fitting(tx: Transaction, request: ReadInput) -> "Found":
+    """Return the first records that fit into `max_bytes`, in the order of `read`.
+
+    The first one is returned in any case. The limit of the input does not count.
+    """
+    conditions = _read_conditions(tx, request)
+    rows = tx.records.select(conditions, request.order, None, request.offset)
+    records, has_more = take_fitting(request.max_bytes, rows)
+    if not has_more:
+        return Found(records)
+    return Found(records, tx.records.count(conditions) - request.offset - len(records))
+
+
+def _read_conditions(tx: Transaction, request: ReadInput) -> Conditions:
+    return Conditions(
+        request.filters, given=request.given, without_agents=tx.records.has_agent_memory
     )
 
 
@@ -307,7 +318,7 @@ def take_fitting(max_bytes: int, records: Iterable[Record]) -> tuple[list[Record
 
 
 class Found(NamedTuple):
-    """The best records of a search, and how many more there are."""
+    """The first records of a result, and how many more there are."""
 
     records: list[Record]
     left_out: int = 0
