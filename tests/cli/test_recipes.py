@@ -31,7 +31,8 @@ def test_the_life_of_a_recipe_by_command(program: Program) -> None:
     for id_ in ("r", "s"):
         assert recipes("delete", id_).lines == [{"done": True}]
 
-    assert (made["id"], made["definition"], copy["id"]) == ("r", VALID, "s")
+    assert (made["id"], copy["id"]) == ("r", "s")
+    assert made["definition"] == {**made["definition"], **VALID, "status": "active"}
     assert orjson.loads(exported["text"]) == VALID
     assert imported["created"] is False
     assert [one["id"] for one in listed["items"]] == ["r", "s"]

@@ -134,7 +134,7 @@ class Erasures:
         names: Iterable[str] = (),
     ) -> tuple[int, int]:
         """Delete records with their history and note their texts. Return (records, earlier
-        versions).
+        versions). Rows of models that have the text count as records.
 
         `about` is (asked_at in Unix ms, actor, reason). `names` are identifiers of a person:
         messages that have one as a whole word are erased too, with those of the inputs of erased
@@ -149,6 +149,7 @@ class Erasures:
             for statement in _delete_rows():
                 values = (text, _json_escape(text)) if "?2" in statement else (text,)
                 self._connection.execute(statement, values)
+                records += self._connection.changes()
             self.erase_elsewhere(matcher := TextMatcher(text))
             left_over = "; ".join(
                 kept for model in self._models() if (kept := model.describe_kept(matcher))

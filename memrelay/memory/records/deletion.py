@@ -287,7 +287,7 @@ class Erased:
     """What was erased from the store. records.erasures reports the rest."""
 
     records: int
-    """The number of records."""
+    """The number of records, with the events, key-value pairs and other rows that have the text."""
     versions: int
     """The number of their earlier states."""
     number: int
@@ -336,6 +336,7 @@ class ErasureView:
     reason: str
     """The reason that was given."""
     records: int
+    """With events, key-value pairs and other rows."""
     versions: int
     """Earlier states."""
     replies: int

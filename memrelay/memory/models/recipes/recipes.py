@@ -18,6 +18,7 @@ from memrelay.memory.models.recipes.definition.check import (
     ID_RULE,
     check_definition,
     encode_definition,
+    with_defaults,
 )
 from memrelay.memory.models.recipes.definition.recipe import SCOPES, Contribution, Recipe
 from memrelay.memory.models.recipes.definition.specs import StepSpec, step_specs
@@ -46,7 +47,7 @@ class RecipeView:
     label: str
     """The label."""
     definition: dict[str, Any]
-    """The definition in its stored form."""
+    """The definition, with the default of each field that it does not set."""
     version: str
     """Changes with every write; a write can require it."""
     created_at: Moment
@@ -55,7 +56,8 @@ class RecipeView:
 
 def view_recipe(state: State) -> RecipeView:
     definition = orjson.loads(state.content)
-    return RecipeView(definition["id"], definition["label"], definition, **view_edits(state))
+    ident, label = definition["id"], definition["label"]
+    return RecipeView(ident, label, with_defaults(definition), **view_edits(state))
 
 
 RECIPES = KeyedKind(RECIPE_KIND, "recipe", "recipes", view_recipe)

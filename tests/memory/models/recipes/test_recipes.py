@@ -35,7 +35,19 @@ def test_a_recipe_is_read_as_it_was_created(tx: Store) -> None:
 
     assert perform(tx, "recipes.get", id="deploys") == created
     assert (created.id, created.label) == ("deploys", "Deploys")
-    assert created.definition == define()
+    assert created.definition == define() | {
+        "description": "",
+        "version": "1.0.0",
+        "status": "active",
+        "inputs_scope": [],
+        "additional_variables": [],
+        "contribution": {
+            "section": "knowledge",
+            "priority": "medium",
+            "format": "bullet_list",
+            "max_items": 10,
+        },
+    }
     assert created.created_at == created.updated_at
 
 
@@ -81,9 +93,13 @@ def test_null_counts_as_absent(tx: Store) -> None:
     create(tx, "a", **nothing, contribution={"section": None, "priority": "high"}, extra=None)
 
     (recipe,) = perform(tx, "recipes.list", active_only=True).items
-    assert recipe.definition.keys().isdisjoint(nothing)
-    assert recipe.definition["contribution"] == {"priority": "high"}
+    assert [recipe.definition[name] for name in nothing] == [[], [], "active", ""]
+    assert recipe.definition["contribution"]["section"] == "knowledge"
+    assert recipe.definition["contribution"]["priority"] == "high"
     assert recipe.definition["extra"] is None
+    written = orjson.loads(perform(tx, "recipes.export", id="a").text)
+    assert written.keys().isdisjoint(nothing)
+    assert written["contribution"] == {"priority": "high"}
     assert ids(tx, input_scope="task") == []
     assert {one.source for one in perform(tx, "rules.variables").items} == {"scope", "input"}
 
@@ -96,7 +112,8 @@ def test_an_update_replaces_the_whole_definition(tx: Store) -> None:
         tx, "recipes.update", id="deploys", definition=given, if_version=[created.version]
     )
 
-    assert updated.definition == {"id": "deploys", "label": "New"}
+    assert updated.definition["label"] == "New"
+    assert updated.definition["retrieval"] == {"pipeline": []}
     assert updated.version != created.version
     assert updated.updated_at > created.updated_at
     with pytest.raises(VersionConflict, match="read it again"):

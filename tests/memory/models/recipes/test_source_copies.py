@@ -97,8 +97,10 @@ def test_an_erasure_by_text_deletes_the_rows_that_quote_it(tmp_path: Path) -> No
     fill(store)
     call(store, "kv.set", instance="app", namespace="n", key=SECRET, value=1)
 
-    call(store, "records.erase", text=SECRET)
+    erased = call(store, "records.erase", text=SECRET)
 
+    # Two key-value pairs, an event, an edge and a view.
+    assert erased.records == 5
     with store.transaction() as tx:
         noted = [(sort, text) for _, sort, text in tx.erasures.wanted()]
         assert ("text", SECRET) in noted

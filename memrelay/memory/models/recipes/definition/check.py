@@ -6,7 +6,7 @@ against the dataclass of the step's type.
 
 import re
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, fields
 from typing import Any, NamedTuple, get_args
 
 import orjson
@@ -527,11 +527,11 @@ class _DefinitionCheck:
         if id_ and not ID.fullmatch(id_):
             self._errors.add(("id",), "bad_id", f"id must be {ID_RULE}, not {quoted(id_)}")
         label, description = self._text("label", needed=True), self._text("description")
-        version = self._text("version", "1.0.0")
+        version = self._text("version", DEFAULTS["version"])
         if not VERSION.fullmatch(version):
             rule = f"must be a semantic version such as 1.0.0, not {quoted(version)}"
             self._errors.add(("version",), "bad_version", f"version {rule}")
-        status: Any = self._choice(self._definition, ("status",), STATUSES, "active")
+        status: Any = self._choice(self._definition, ("status",), STATUSES, DEFAULTS["status"])
         scopes = self._scopes()
         variables, declared = check_variables(
             self._definition.get("additional_variables"), self._problems
@@ -620,6 +620,28 @@ class _DefinitionCheck:
 def _without_nulls(fields: Mapping[str, Any], known: tuple[str, ...]) -> dict[str, Any]:
     """Return the fields without known ones that are null, which count as absent."""
     return {name: one for name, one in fields.items() if one is not None or name not in known}
+
+
+# The fields of a definition that have a default.
+DEFAULTS: Mapping[str, Any] = {
+    "description": "",
+    "version": "1.0.0",
+    "status": STATUSES[0],
+    "inputs_scope": [],
+    "additional_variables": [],
+    "retrieval": {"pipeline": []},
+    "contribution": asdict(Contribution()),
+}
+
+
+def with_defaults(definition: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a stored definition with the default of each absent field."""
+    nested = {
+        name: {**DEFAULTS[name], **_without_nulls(definition.get(name, {}), tuple(DEFAULTS[name]))}
+        for name in ("retrieval", "contribution")
+    }
+    completed: dict[str, Any] = _ordered({**DEFAULTS, **definition, **nested})
+    return completed
 
 
 def encode_definition(definition: Mapping[str, Any]) -> str:

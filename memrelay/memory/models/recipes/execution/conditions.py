@@ -106,11 +106,13 @@ MAX_NESTING = 32
 TOKEN = re.compile(
     r"\s*(?:(?P<operator>\|\||&&|>=|<=|==|!=|[<>!()])"
     r"|(?P<number>-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)(?![\w.])"
-    r"|(?P<text>'[^']*'|\"[^\"]*\")"
+    r"|(?P<text>'(?:[^'\\]|\\(?s:.))*'|\"(?:[^\"\\]|\\(?s:.))*\")"
     r"|(?P<name>[A-Za-z_][\w-]*(?:\.[\w-]+)*)"
     r"|(?P<end>$))",
     re.ASCII,
 )
+# A backslash before any other character stands for itself.
+ESCAPED = re.compile(r"\\(['\"\\])")
 LITERALS = {"true": True, "false": False, "null": None}
 # The names of comparisons by their signs.
 SIGNS = {"==": "eq", "!=": "neq", "<": "lt", "<=": "lte", ">": "gt", ">=": "gte"}
@@ -278,7 +280,7 @@ class _Parser:
             raise _unexpected(token, "a text in quotes")
         self._at += 1
         self._close()
-        part = token.text[1:-1]
+        part = _unquote(token)
         return lambda scope: part in scope.query
 
     def _close(self) -> None:
@@ -305,7 +307,9 @@ def _tokenize(text: str) -> list[_Token]:
         match = TOKEN.match(text, at)
         if match is None or match.lastgroup is None:
             at += len(text[at:]) - len(text[at:].lstrip())
-            problem = "a text without closing quote" if text[at] in "'\"" else "invalid character"
+            problem = "invalid character"
+            if text[at] in "'\"":
+                problem = f"a text without closing quote (write \\{text[at]} for a quote in it)"
             raise ConditionError(problem, at + 1)
         kind = match.lastgroup
         tokens.append(_Token(kind, match[kind], match.start(kind) + 1))
@@ -322,8 +326,13 @@ def _literal(token: _Token) -> Any:
     if token.kind == "name":
         return LITERALS[token.text]
     if token.kind == "text":
-        return token.text[1:-1]
+        return _unquote(token)
     return int(token.text) if token.text.lstrip("-").isdecimal() else float(token.text)
+
+
+def _unquote(token: _Token) -> str:
+    """Return the text between quotes, which are escaped in it."""
+    return ESCAPED.sub(r"\1", token.text[1:-1])
 
 
 def _result_value(scope: Scope, path: list[str]) -> Any:

@@ -58,6 +58,9 @@ class Scope:
         ("vars.x != '5'", True),
         ("vars.x < '6' || vars.x >= '5' || true < 2", False),
         ("-1.5 < 0 && 'a' < 'b'", True),
+        (r"""'it\'s' == "it's" && "say \"x\"" == 'say "x"'""", True),
+        (r"""'a\\' == "a\\" && 'C:\dir' == "C:\\dir" && '\n' != 'n'""", True),
+        (r"query.contains('\'')", False),
     ],
 )
 def test_a_condition_holds_only_if_it_is_true(text: str, expected: bool) -> None:
@@ -93,6 +96,7 @@ def test_an_alias_without_result_has_length_0_and_is_noted() -> None:
         ("(true", 6),
         ("true)", 5),
         ("query == 'abc", 10),
+        (r"query == 'abc\'", 10),
         ("query # 3", 7),
         ("5 5", 3),
         ("results", 1),
