@@ -29,6 +29,8 @@ NEW_LIMIT = re.compile(r"(.*/)?(o[1-9]|gpt-[5-9])")
 class ModelFault(Exception):
     """The model gave no answer. The text is for the user of the agent."""
 
+    code = "model"
+
 
 class EmptyText(ModelFault):
     """The service refuses a message because a text in it is empty."""

@@ -51,7 +51,7 @@ class TurnRequest(msgspec.Struct, frozen=True):
     - `text` is the message with the prefix for the model, `question` the message alone.
     - `prompt` is the rendered system prompt, and `alias` that of the agent.
     - `is_remembered`: whether the conversation is stored.
-    - `user_id` is "" for a message without a user.
+    - `user_id` is "" for a message without a user, and `chat_id` for the user's own chat.
     """
 
     text: str
@@ -66,6 +66,7 @@ class TurnRequest(msgspec.Struct, frozen=True):
     user_id: str
     session_id: str
     options: Options
+    chat_id: str = ""
 
 
 def parse_request(request: Mapping[str, Any]) -> TurnRequest:

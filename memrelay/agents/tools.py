@@ -10,7 +10,7 @@ import orjson
 from pydantic import BaseModel, ConfigDict, ValidationError, WithJsonSchema
 
 from memrelay.agents.request import Knowledge, TurnRequest
-from memrelay.blocks.async_call import OperationFailed
+from memrelay.blocks.async_call import OperationFailed, OperationUnavailable
 from memrelay.memory.models.agent_memory.facts import value_text
 from memrelay.memory.models.agent_memory.scopes import GLOBAL
 from memrelay.memory.models.named_memories.entry_text import MAX_ENTRY_CHARACTERS
@@ -60,13 +60,18 @@ class Tool:
         return {"type": "function", "function": function}
 
     async def call(self, arguments: Mapping[str, Any], key: str) -> str:
-        """Return the result for the model. A fault is a JSON object with `error`."""
+        """Return the result for the model. A fault is a JSON object with `error`.
+
+        Raises OperationUnavailable: the turn runs again later.
+        """
         try:
             result = await self.run(self.arguments.model_validate(arguments), key)
         except ValidationError as error:
             detail = error.errors(include_url=False, include_input=False)[0]
             path = ".".join(map(str, detail["loc"]))
             return as_error(f"{path}: {detail['msg']}" if path else detail["msg"])
+        except OperationUnavailable:
+            raise
         except (ToolFault, OperationFailed) as error:
             return as_error(str(error))
         return result if len(result) <= MAX_RESULT else f"{result[:MAX_RESULT]} …"
@@ -131,6 +136,8 @@ def _recall(request: TurnRequest, operate: Operate) -> Tool:
             if arguments.query.strip():
                 return await reader.search(arguments.query.strip())
             return await reader.list_facts()
+        except OperationUnavailable:
+            raise
         except OperationFailed as error:
             return f"Error reading memory: {error}"
 
@@ -151,6 +158,8 @@ def _remember(request: TurnRequest, operate: Operate, execution: str) -> Tool:
         fact |= {"fact_type": arguments.fact_type} if arguments.fact_type else {}
         try:
             written = await operate("facts.set", fact, store=request.store, key=key)
+        except OperationUnavailable:
+            raise
         except OperationFailed as error:
             return f"Error writing memory: {error}"
         value = value_text(written["fact"]["value"])
@@ -209,7 +218,8 @@ class _FactReader:
 
     async def _search_episodes(self, query: str) -> list[Json]:
         user = self._request.user_id
-        if not user:
+        # Others of a chat were not part of the user's own conversations.
+        if not user or self._request.chat_id:
             return []
         output = await self._call("episodes.list", {"user_id": user, "limit": MAX_EPISODES})
         summaries = [str(one["summary"] or "") for one in output["items"]]

@@ -35,7 +35,7 @@ from memrelay.agents.request import TurnRequest, parse_request
 from memrelay.agents.saver import MemrelaySaver
 from memrelay.agents.tools import as_error, find_knowledge, make_tools
 from memrelay.agents.wire import find_faults, from_wire, read_text, to_wire
-from memrelay.blocks.async_call import OperationFailed
+from memrelay.blocks.async_call import OperationFailed, OperationUnavailable
 from memrelay.blocks.contract import RunningCall
 from memrelay.memory.engine.timestamps import format_time
 from memrelay.memory.models.agent_memory.checkpoint_table import pack, unpack
@@ -63,11 +63,17 @@ def fallback_messages(prompt: str) -> list[BaseMessage]:
 
 
 class TurnFault(Exception):
-    """The turn has no answer. The text is for the user of the agent."""
+    """The turn has no answer. The text is for the user of the agent, the code for its episode."""
+
+    def __init__(self, code: str, text: str) -> None:
+        super().__init__(text)
+        self.code = code
 
 
 async def run_turn(fields: Mapping[str, Any], deferred_call: RunningCall) -> Json:
-    """Return the answer of a turn: `text` or `error`, and the `actions` of its tools."""
+    """Return the answer of a turn: `text`, or `error` and `error_code`, and the `actions` of its
+    tools. Raises OperationUnavailable: the turn runs again later.
+    """
     request = parse_request(fields)
     actions: list[Json] = []
     try:
@@ -81,8 +87,11 @@ async def run_turn(fields: Mapping[str, Any], deferred_call: RunningCall) -> Jso
             # LangSmith gets no trace, even if the environment turns tracing on.
             with tracing_context(enabled=False):
                 text = await Turn(request, deferred_call, model, actions).run()
+    except OperationUnavailable:
+        raise
     except (TurnFault, ModelFault, OperationFailed) as fault:
-        return {"error": str(fault), "actions": actions, "ended_at_ms": _now_ms()}
+        failed = {"error": str(fault), "error_code": fault.code}
+        return failed | {"actions": actions, "ended_at_ms": _now_ms()}
     return {"text": text, "actions": actions, "ended_at_ms": _now_ms()}
 
 
@@ -96,7 +105,7 @@ def _read_key(request: TurnRequest, deferred_call: RunningCall) -> str:
     try:
         return deferred_call.secret(reference) if reference else ""
     except LookupError as error:
-        raise TurnFault(f"api_key cannot be read: {error.args[0]}") from error
+        raise TurnFault("api_key", f"api_key cannot be read: {error.args[0]}") from error
 
 
 class Turn:
@@ -145,7 +154,7 @@ class Turn:
             )
         text = read_text(ended["messages"][-1])
         if not text.strip():
-            raise TurnFault("the model answered without text")
+            raise TurnFault("no_text", "the model answered without text")
         return text
 
     async def prepare(self, messages: list[BaseMessage]) -> list[Any]:
@@ -170,8 +179,9 @@ class Turn:
         step = sum(isinstance(one, AIMessage) for one in messages[at:])
         if step >= self._request.options.max_steps:
             raise TurnFault(
+                "max_steps",
                 f"the agent asked the model {step} times without an answer: raise max_steps, or "
-                "improve the prompt"
+                "improve the prompt",
             )
         response = await self._respond(messages, step)
         answer = from_wire(response, f"{self._deferred_call.id}/{step}")

@@ -17,7 +17,7 @@ from pydantic import (
     model_validator,
 )
 
-from memrelay.blocks.agent_memory_args import AgentMemoryArgs
+from memrelay.blocks.agent_memory_args import AgentMemoryArgs, find_chat, find_speaker
 from memrelay.blocks.contract import Call, DeferredCall, Got, SecretReference
 from memrelay.blocks.memory_args import MemoryId, make_context
 from memrelay.blocks.registry import block
@@ -41,11 +41,13 @@ from memrelay.memory.models.agent_memory.episodes import (
 from memrelay.memory.models.named_memories.knowledge import MemoryIds, MemoryTags
 from memrelay.memory.models.named_memories.memories import Ident
 
-USER_ID, SESSION_ID, CHAT_ID, USER_CONTEXT = "user_id", "session_id", "chat_id", "user_context"
+USER_ID, SESSION_ID, USER_CONTEXT = "user_id", "session_id", "user_context"
 # Other names of tools, as Pipelit calls the nodes that provide them.
 TOOL_NAMES = {"memory_read": "recall", "memory_write": "remember"}
 MISSING_EXTRA = f"the block agent needs LangGraph: {install_extra('agents')}"
 NO_TEXT = "the message has no text for the model"
+# The code of a fault without a code of its own, in the episode of a turn.
+FAILED = "failed"
 # Arguments that the turn does not need.
 OF_THE_BLOCK = {"memory_id", "system_prompt", "prompt_prefix", "record_episodes", "workflow_id"}
 
@@ -209,6 +211,7 @@ def agent(call: Call, args: AgentArgs) -> Message | DeferredCall:
         "agent_id": f"workflow:{workflow}",
         "user_id": user,
         "session_id": str(part.get(SESSION_ID) or ""),
+        "chat_id": find_chat(call),
         "options": args.for_turn,
     }
     if args.record_episodes:
@@ -219,7 +222,9 @@ def agent(call: Call, args: AgentArgs) -> Message | DeferredCall:
 def _answer(call: Call, got: Got, args: AgentArgs) -> Message:
     """Return the answer of a turn that has ended, complete its episode, and delete its committed
     responses."""
-    outcome: Mapping[str, Any] = got.value if not got.error else {"error": got.error}
+    outcome: Mapping[str, Any] = got.value
+    if got.error:
+        outcome = {"error": got.error, "error_code": got.code}
     alias, thread = call.agent.alias, _stored_thread(call, args)
     call.tx.table(CheckpointTable).delete_thread(alias, turn_thread(got.deferred_call_id))
     if args.conversation_memory and thread:
@@ -255,28 +260,35 @@ def _complete(call: Call, args: AgentArgs, outcome: Mapping[str, Any]) -> None:
         for action in outcome.get("actions", ())
     ]
     steps += [NewStep(text=text, role="assistant")] if text else []
+    code = (outcome.get("error_code") or FAILED) if fault else ""
     ended = CompletedEpisode(
-        guid, not fault, text or {"error": fault}, tuple(steps), error_message=fault
+        guid,
+        not fault,
+        text or {"error": fault},
+        tuple(steps),
+        error_code=code,
+        error_message=fault,
     )
     complete_episode(call.tx, ended, context)
 
 
 def _stored_thread(call: Call, args: AgentArgs) -> str:
     """Return the thread of the user of a message; "" without a user."""
-    user, chat = _find_user(call), str(call.part.get(CHAT_ID) or "")
+    user, chat = _find_user(call), find_chat(call)
     return thread_name(user, chat, args.workflow_id or call.agent.pipeline) if user else ""
 
 
 def _find_user(call: Call) -> str:
     """Return the user of a message, `channel:id`; "" if it has none.
 
-    A message that another agent wrote has no user, since its speaker is that agent.
+    A message that another agent wrote has no user, since its speaker is that agent. Neither has a
+    message of a caller without a name.
     """
     message = call.message
     if USER_ID in message.vouched:
         named = call.part.get(USER_ID)
         return named if isinstance(named, str) else ""
-    speaker = message.speaker
+    speaker = find_speaker(call)
     return "" if speaker in call.agent.programs or not speaker else user_of_speaker(speaker)
 
 

@@ -7,6 +7,11 @@ from memrelay.memory.models.agent_memory.scopes import MAX_ID_CHARACTERS, Ids
 
 # Fields of a message's part that count only if they are trusted.
 USER, SESSION = "user_id", "session_id"
+# The field with the chat of a message, unless it is the user's own.
+CHAT_ID = "chat_id"
+# What clients and webhooks send in place of the name of a person. Nobody has these names, because
+# people who share a name would share their memory.
+ANONYMOUS = frozenset({"", "unknown", "anonymous", "manual_user", "webhook"})
 
 
 class AgentMemoryArgs(StoreArgs):
@@ -19,6 +24,18 @@ class AgentMemoryArgs(StoreArgs):
     def default_store(self) -> str:
         """Return the built-in store of the pipeline's memories."""
         return "memories"
+
+
+def find_speaker(call: Call) -> str:
+    """Return the name of the person who speaks, "" for a caller without a name."""
+    speaker = call.message.speaker.strip()
+    return "" if speaker in ANONYMOUS else speaker
+
+
+def find_chat(call: Call) -> str:
+    """Return the chat of a message, "" for the user's own."""
+    chat = call.part.get(CHAT_ID)
+    return str(chat) if isinstance(chat, int | str) and not isinstance(chat, bool) else ""
 
 
 def make_ids(call: Call, agent_id: str) -> Ids:

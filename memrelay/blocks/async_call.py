@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from memrelay.blocks.contract import Call
+from memrelay.blocks.contract import Call, Transient
 
 
 class Operations(Protocol):
@@ -22,6 +22,12 @@ class OperationFailed(Exception):
     def __init__(self, code: str, detail: str) -> None:
         super().__init__(detail)
         self.code = code
+
+
+class OperationUnavailable(OperationFailed, Transient):
+    """The pipeline or the bus does not answer now. If the block does not catch it, the worker calls
+    the block again later, as for any Transient.
+    """
 
 
 class AsyncCall(Call, kw_only=True, gc=False):
@@ -46,6 +52,7 @@ class AsyncCall(Call, kw_only=True, gc=False):
 
         `given` is its input, and `store` its `memory_id` (by default the pipeline's first). A
         repeated call has no second effect: its idempotency key is the id of the deferred call with
-        the number of the operation within this call, or with `key`. Raises OperationFailed.
+        the number of the operation within this call, or with `key`. Raises OperationFailed, and
+        OperationUnavailable while the pipeline does not answer.
         """
         return await self.operations.call(name, given, store, key)

@@ -85,6 +85,7 @@ class Got(Struct, frozen=True):
     deferred_call_id: str
     value: Any = None
     error: str = ""  # "" if it succeeded
+    code: str = ""  # of the error, such as `timeout`; "" for any other
 
 
 class Call(Struct, gc=False):

@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from memrelay.blocks.agent_memory_args import find_speaker
 from memrelay.blocks.contract import Call
 from memrelay.blocks.memory_args import (
     AnyMemoryId,
@@ -85,9 +86,14 @@ def memory_tool(call: Call, args: MemoryToolArgs) -> Message:
 
 
 def _find_user(call: Call) -> str:
-    """Return the user that a trusted field of the message names, else the speaker."""
-    named = call.part.get(USER) if USER in call.message.vouched else None
-    return named if isinstance(named, str) and named else call.message.speaker
+    """Return the user that a trusted field of the message names, else the speaker; "" for nobody.
+
+    A trusted field without a user means that the user is unknown.
+    """
+    if USER in call.message.vouched:
+        named = call.part.get(USER)
+        return named if isinstance(named, str) else ""
+    return find_speaker(call)
 
 
 def _parse_arguments(text: str) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import Field
 
-from memrelay.blocks.agent_memory_args import AgentMemoryArgs, make_ids
+from memrelay.blocks.agent_memory_args import AgentMemoryArgs, find_chat, make_ids
 from memrelay.blocks.contract import Call
 from memrelay.blocks.memory_args import make_context, parse_object, within_message
 from memrelay.blocks.registry import block
@@ -109,7 +109,8 @@ def _search(call: Call, args: RecallArgs, ids: Ids, query: str) -> list[dict[str
             named = {"name": procedure.name, "description": procedure.description}
             results.append({"type": "procedure", **named})
     # An episode without a user may quote any person, and a caller without a user may be any person.
-    if args.includes("episodes") and ids.user_id:
+    # Others of a chat were not part of the user's own conversations.
+    if args.includes("episodes") and ids.user_id and not find_chat(call):
         newest = recent_episodes(call.tx, args.agent_id, ids.user_id, min(args.limit, NEWEST))
         results += [
             {"type": "episode", "summary": episode.summary}

@@ -29,6 +29,7 @@ from memrelay.memory.search.pool import BUDGET, Pool, SemanticResources
 from memrelay.pipelines.plan import Plan
 from memrelay.pipelines.secret_references import NO_SECRETS, SecretResolver
 from memrelay.worker.background.watchdog import Watchdog
+from memrelay.worker.deferred_calls.execution_journal import ExecutionJournal
 from memrelay.worker.deferred_calls.runner import DeferredCallRunner
 from memrelay.worker.errors import first_cause
 from memrelay.worker.limits import WorkerLimits
@@ -118,6 +119,10 @@ class Worker:
                 options.secrets,
                 may_call_private=options.may_call_private,
             )
+            journal = ExecutionJournal(options.memory_root.resolve() / "workers")
+            journal.open()
+            stack.callback(journal.close)
+            deferred_calls.journal = journal
             stack.callback(deferred_calls.close)
             questions = QuestionEmbedder(embedding.embedder)
             stack.callback(questions.close)

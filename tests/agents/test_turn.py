@@ -273,8 +273,9 @@ def test_each_turn_is_an_episode(system: TestSystem, model: ModelServer) -> None
         "Nothing.",
         "chat",
     )
-    assert (second["success"], second["error_message"]) == (
+    assert (second["success"], second["error_code"], second["error_message"]) == (
         False,
+        "model",
         "127.0.0.1 answers 400 Bad Request (no)",
     )
     steps = system.rows(

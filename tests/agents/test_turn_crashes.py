@@ -70,6 +70,26 @@ def test_a_turn_continues_after_its_last_committed_response(
     assert system.rows(asked.uid, FACTS) == [("tea", None)]
 
 
+def test_a_bus_that_is_killed_in_a_turn_delays_only_the_answer(
+    system: TestSystem, model: ModelServer
+) -> None:
+    model.reply = remembers_once
+    asked = Asked(system, model, tools=["remember"], conversation_memory=True)
+    model.hold.clear()
+    ident = asked.send("tea")
+    wait_for(lambda: model.requests, "the first request is open")
+
+    system.kill_server()
+    wait_for(lambda: "bus_lost" in system.workers[-1].output, "the worker notices it")
+    model.hold.set()
+    time.sleep(0.5)  # the response cannot be committed meanwhile
+    system.server.start()
+
+    assert asked.answer(ident) == "noted: Remembered: tea = yes (created)"
+    assert len(model.requests) == 2
+    assert system.rows(asked.uid, FACTS) == [("tea", None)]
+
+
 def test_the_responses_of_a_turn_are_deleted_with_its_answer(
     system: TestSystem, model: ModelServer
 ) -> None:

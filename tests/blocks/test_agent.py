@@ -15,7 +15,7 @@ from memrelay.blocks.contract import Call, DeferredCall, Got
 from memrelay.blocks.registry import find_block
 from memrelay.bus.message import Message
 from tests.blocks.calls import UID, args_of, make_call, make_message
-from tests.memory.builders import make_store
+from tests.memory.builders import make_store, perform
 
 MODEL = {"url": "http://127.0.0.1:11434/v1", "model": "llama3"}
 # Runs without the packages of the extra.
@@ -147,6 +147,28 @@ def test_a_context_without_a_vouched_user_is_left_out() -> None:
     assert request_of(call, system_prompt="[{{ user_context }}]")["prompt"] == "[]"
 
 
+def test_a_chat_is_part_of_the_thread_unless_it_is_the_users_own() -> None:
+    own, group = (
+        request_of(forwarded(user_id="telegram:7", chat_id=chat), conversation_memory=True)
+        for chat in (None, "-100")
+    )
+
+    assert (own["thread"], own["chat_id"]) == (f"telegram:7:{UID}", "")
+    assert (group["thread"], group["chat_id"]) == (f"telegram:7:-100:{UID}", "-100")
+
+
+@pytest.mark.parametrize("name", ["webhook", "anonymous"])
+def test_callers_without_a_name_share_no_thread(name: str) -> None:
+    threads = []
+    for number in (1, 2):
+        call = make_call(make_message("hello", username=name), input_id=f"1-{number}")
+        request = request_of(call, conversation_memory=True)
+        assert (request["user_id"], request["is_remembered"]) == ("", False)
+        threads.append(request["thread"])
+
+    assert threads[0] != threads[1]
+
+
 def test_a_message_without_text_is_an_error() -> None:
     answer = run(make_call(make_message("  ")))
 
@@ -167,6 +189,27 @@ def test_the_outcome_of_a_turn_is_the_answer(got: Got, text: str) -> None:
 
     assert isinstance(answer, Message)
     assert answer.text == text
+
+
+@pytest.mark.parametrize(
+    ("got", "code"),
+    [
+        (Got("e", {"text": "hi"}), None),
+        (Got("e", {"error": "no", "error_code": "max_steps"}), "max_steps"),
+        (Got("e", {"error": "of an earlier version"}), "failed"),
+        (Got("e", error="it took longer", code="timeout"), "timeout"),
+        (Got("e", error="ValueError: x"), "failed"),
+    ],
+)
+def test_the_episode_of_a_failed_turn_has_a_code(got: Got, code: str | None) -> None:
+    found = find_block("agent")
+    assert found is not None and found.handle is not None
+    with TemporaryDirectory() as folder, make_store(Path(folder)).transaction() as tx:
+        call = structs.replace(make_call(make_message()), got=got, tx=tx)
+        found.handle(call, args_of("agent", **MODEL))
+        (episode,) = perform(tx, "episodes.list").items
+
+    assert (episode.success, episode.error_code) == (code is None, code)
 
 
 @pytest.mark.parametrize(

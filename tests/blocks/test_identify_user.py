@@ -123,10 +123,62 @@ def test_forward_publishes_the_message_with_the_fields(store: Store) -> None:
     unknown = envelope(store, {}, forward="true")
 
     (part,) = said["args"]
-    assert orjson.loads(part["text"]) == ADA and said["from"] == "dispatch"
+    assert part["trigger"] == ADA and said["from"] == "dispatch"
     assert (part["user_id"], part["is_new_user"]) == ("telegram:7", True)
     assert part["user_context"]["display_name"] == "Ada King"
     assert unknown["args"][0]["user_id"] is None
+
+
+def update(chat: int, kind: str = "message", **fields: Any) -> dict[str, Any]:
+    """Return an update of Telegram from Ada in a chat. Her own chat has her id."""
+    return {kind: ADA["message"] | {"chat": {"id": chat}} | fields}
+
+
+@pytest.mark.parametrize(
+    ("trigger", "text", "chat"),
+    [
+        (update(7, text="/start"), "/start", None),
+        (update(-100, text="hi all"), "hi all", "-100"),
+        (update(-100, "edited_message", caption="a photo"), "a photo", "-100"),
+        (update(-100), "", "-100"),
+        (
+            {"callback_query": update(-100, data="yes")["message"] | update(-100, text="yes?")},
+            "yes",
+            "-100",
+        ),
+        ({"source": "slack", "user_id": "U9", "chat_id": "C1", "text": "hi"}, "hi", "C1"),
+        ({"source": "slack", "user_id": "U9", "chat_id": "U9", "text": "hi"}, "hi", None),
+    ],
+)
+def test_forward_publishes_the_text_and_a_chat_that_is_not_the_users_own(
+    store: Store, trigger: Any, text: str, chat: str | None
+) -> None:
+    (part,) = envelope(store, trigger, forward=True)["args"]
+
+    assert (part["text"], part["type"], part["trigger"]) == (text, "text/plain", trigger)
+    assert part.get("chat_id") == chat == ask(store, trigger).get("chat_id")
+    assert part["user_id"] in ("telegram:7", "slack:U9")
+
+
+def test_the_history_of_a_user_is_no_part_of_another_chat(store: Store) -> None:
+    ask(store, update(7, text="hello"))
+    with store.transaction() as tx:
+        begun = perform(tx, "episodes.begin", agent_id="workflow:a", user_id="telegram:7")
+        perform(tx, "episodes.complete", id=begun.id, success=True, summary="a secret")
+
+    own, group = (ask(store, update(chat, text="hello"))["user_context"] for chat in (7, -100))
+
+    assert [one["summary"] for one in own["history"]] == ["a secret"]
+    assert group["history"] == []
+
+
+@pytest.mark.parametrize("text", ["null", "[]", "5", "hello"])
+@pytest.mark.parametrize("name", ["webhook", "anonymous"])
+def test_a_caller_without_a_name_is_nobody(store: Store, text: str, name: str) -> None:
+    with store.transaction() as tx:
+        said = answer("identify_user", make_call(make_message(text, username=name), tx))
+        assert said is not None and read_json(said)["user_id"] is None
+        assert perform(tx, "users.list").total == 0
 
 
 def test_failures_are_answers(store: Store) -> None:

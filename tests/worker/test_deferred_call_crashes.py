@@ -182,7 +182,7 @@ def test_an_executor_that_ends_the_worker_fails_after_three_repetitions(
         worker = system.start_worker(ready=False)
 
     failed, answer = await_answers(system, 2)
-    assert "the worker ended 3 times" in orjson.loads(failed)["error"]
+    assert "the worker ended more than 3 times" in orjson.loads(failed)["error"]
     assert (crashes, answer, system.dead_letters(UID)) == (4, "tea", [])
 
 
@@ -274,3 +274,18 @@ def test_a_deferred_call_of_a_retried_message_can_be_replayed(
 
     assert await_answers(system) == [text]
     assert len(service.asked) == 1
+
+
+def test_workers_that_are_killed_while_a_call_waits_do_not_end_it(
+    system: TestSystem, service: Service
+) -> None:
+    service.hold.clear()
+    worker = system.start_worker(bundles=[make_asking()])
+    system.client.enter(UID, f"{service.url} tea")
+    for asked in range(1, 7):
+        wait_for(lambda asked=asked: len(service.asked) == asked, "the service is asked")
+        worker.kill()
+        worker = system.start_worker()
+    service.hold.set()
+
+    assert await_answers(system) == ["tea"]

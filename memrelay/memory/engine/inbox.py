@@ -2,7 +2,7 @@
 Also its pending messages.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 import apsw
@@ -90,29 +90,31 @@ class Inbox:
                 "DELETE FROM inbox WHERE n = ?", [(number,) for number in numbers]
             )
 
-    def count_attempts(self, idents: Iterable[str]) -> None:
-        """Record that inputs are about to be tried."""
+    def count_attempts(self, idents: Iterable[str], by: int = 1) -> None:
+        """Record that inputs are about to be tried. `by` is the weight of the attempt."""
         self._connection.executemany(
-            "INSERT INTO attempts VALUES (?, 1) "
-            "ON CONFLICT(id) DO UPDATE SET started = started + 1",
-            [(ident,) for ident in idents],
+            "INSERT INTO attempts VALUES (?1, ?2) "
+            "ON CONFLICT(id) DO UPDATE SET started = started + ?2",
+            [(ident, by) for ident in idents],
         )
 
     def attempts(self) -> dict[str, int]:
         """Return the recorded attempts by input."""
         return dict(self._connection.execute("SELECT id, started FROM attempts"))
 
-    def count_deferred_call_attempts(self, idents: Iterable[str]) -> dict[str, int]:
-        """Record that calls are about to be repeated after a crash. Return how often, by id.
+    def count_deferred_call_attempts(self, weights: Mapping[str, int]) -> dict[str, int]:
+        """Record that calls are about to be repeated after a crash, by id with the weight of the
+        crash. Return the sum of the weights, by id.
 
         Attempts of deferred calls that no longer exist are deleted.
         """
-        keys = {ident: ident + DEFERRED_CALL_SUFFIX for ident in idents}
+        keys = {ident: ident + DEFERRED_CALL_SUFFIX for ident in weights}
         self._connection.execute(
             f"DELETE FROM attempts WHERE id LIKE '%{DEFERRED_CALL_SUFFIX}' AND id NOT IN "
             f"(SELECT id || '{DEFERRED_CALL_SUFFIX}' FROM pending)"
         )
-        self.count_attempts(keys.values())
+        for ident, key in keys.items():
+            self.count_attempts([key], weights[ident])
         counts = self.attempts()
         return {ident: counts[key] for ident, key in keys.items()}
 

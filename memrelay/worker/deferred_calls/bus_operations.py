@@ -7,18 +7,30 @@ from contextlib import AsyncExitStack
 from typing import Any
 
 import orjson
+import structlog
 
-from memrelay.blocks.async_call import OperationFailed
+from memrelay.blocks.async_call import OperationFailed, OperationUnavailable
 from memrelay.bus.client.url import Address
-from memrelay.bus.errors import BusBusy, BusError, NoOwner
+from memrelay.bus.errors import (
+    BusBusy,
+    BusError,
+    BusRefused,
+    BusUnavailable,
+    CallFailed,
+    MalformedMessage,
+    NoOwner,
+)
 from memrelay.bus.request import REFUSED, UNAVAILABLE, NewCall, Requester
 from memrelay.bus.streams.ingress import IngressLimits
 from memrelay.memory.operations import all_operations, find_operation
 from memrelay.pipelines.secret_references import SecretResolver
 
+log = structlog.stdlib.get_logger(__name__)
 # The longest time for one operation, and the pause before it is tried again while no worker serves
-# the pipeline, as during a deploy.
+# the pipeline, as during a deploy, or the bus is lost.
 CALL_S, PAUSE_S = 30.0, 0.1
+# What callers see. The log has the reason, which may contain paths of the host.
+NO_ANSWER = "the pipeline does not answer now; try again later"
 # A full input must accept the operations of deferred calls: its messages may wait until these calls
 # end.
 LIMITS = IngressLimits(backlog=sys.maxsize, backlog_bytes=sys.maxsize)
@@ -42,7 +54,10 @@ class BusOperations:
         self._opening = asyncio.Lock()
 
     async def send(self, call: NewCall) -> dict[str, Any]:
-        """Return the answer to a call. Raises OperationFailed."""
+        """Return the answer to a call. Raises OperationFailed and OperationUnavailable.
+
+        A call whose answer was lost is sent again: one that changes data has an idempotency key.
+        """
         async with self._opening:
             if self._requester is None:
                 self._requester = Requester(self._address, LIMITS)
@@ -52,11 +67,16 @@ class BusOperations:
             left_s = until - asyncio.get_running_loop().time()
             try:
                 return await self._requester.call(call, max(left_s, PAUSE_S))
-            except (NoOwner, BusBusy) as error:  # nothing was done
+            except (NoOwner, BusBusy, BusUnavailable, BusRefused) as error:
                 if left_s <= 0:
-                    raise OperationFailed(UNAVAILABLE, str(error)) from error
+                    raise _make_unavailable(call.uid, call.op, str(error)) from error
+            except MalformedMessage as error:
+                raise OperationFailed(REFUSED, str(error)) from error
+            except CallFailed as error:
+                text = f"{call.op} failed; the dead letters of the pipeline have the reason"
+                raise OperationFailed(UNAVAILABLE, text) from error
             except BusError as error:
-                raise OperationFailed(UNAVAILABLE, str(error)) from error
+                raise _make_unavailable(call.uid, call.op, str(error)) from error
             await asyncio.sleep(PAUSE_S)
 
     async def close(self) -> None:
@@ -71,7 +91,7 @@ class CallOperations:
         self._deferred_call_id, self._count = deferred_call_id, 0
 
     async def call(self, name: str, given: Mapping[str, Any], store: str, key: str) -> Any:
-        """Return the output of an operation. Raises OperationFailed."""
+        """Return the output of an operation. Raises OperationFailed and OperationUnavailable."""
         if self._deferred_call_id in self._bus.cancelled:
             raise OperationFailed(REFUSED, "the deferred call was cancelled")
         self._count += 1
@@ -91,5 +111,13 @@ class CallOperations:
         )
         answer = await self._bus.send(call)
         if (error := answer.get("error")) is not None:
+            if error["code"] == UNAVAILABLE:
+                raise _make_unavailable(self._uid, name, error["detail"])
             raise OperationFailed(error["code"], error["detail"])
         return answer["output"]
+
+
+def _make_unavailable(uid: str, name: str, reason: str) -> OperationUnavailable:
+    """Log why an operation got no answer, and return the error."""
+    log.warning("operation_unavailable", pipeline=uid, operation=name, reason=reason)
+    return OperationUnavailable(UNAVAILABLE, NO_ANSWER)

@@ -13,10 +13,12 @@ from typing import Any, NamedTuple
 
 import structlog
 
+from memrelay.blocks.async_call import OperationFailed
 from memrelay.blocks.contract import Transient
 from memrelay.bus.client.url import Address
 from memrelay.pipelines.secret_references import NO_SECRETS, SecretResolver
 from memrelay.worker.deferred_calls.bus_operations import BusOperations
+from memrelay.worker.deferred_calls.execution_journal import ExecutionJournal
 from memrelay.worker.deferred_calls.stored import pack_error
 from memrelay.worker.errors import describe_error
 
@@ -44,6 +46,10 @@ class DeferredCallTooSlow(Exception):
     """A deferred call took longer than `worker.deferred_call_s`."""
 
 
+CODES: dict[type[BaseException], str] = {
+    DeferredCallTooSlow: "timeout",
+    CancelledError: "cancelled",
+}
 Work = Callable[[BusOperations], Coroutine[Any, Any, bytes]]
 OnEnd = Callable[[Ended], None]
 
@@ -83,6 +89,8 @@ class DeferredCallRunner:
         self._has_answered = threading.Event()
         self._probing: asyncio.TimerHandle | None = None
         self._bus = BusOperations(address, secrets, may_call_private=may_call_private)
+        # By default deaths of other workers are not known.
+        self.journal: ExecutionJournal | None = None
         self._jobs: dict[str, _Job] = {}
         # By pipeline, the one whose turn is next first.
         self._waiting: dict[str, deque[_Job]] = {}
@@ -120,7 +128,7 @@ class DeferredCallRunner:
         if job.future is not None:
             job.future.cancel()
         elif not self.withdraw([key]) and job.on_end is not None:
-            job.on_end(Ended(pack_error("it was cancelled")))
+            job.on_end(Ended(pack_error("it was cancelled", "cancelled")))
 
     def withdraw(self, keys: Collection[str]) -> set[str]:
         """Drop those deferred calls that have not begun. Return the others."""
@@ -160,7 +168,10 @@ class DeferredCallRunner:
         self._running.add(job)
         loop = asyncio.get_running_loop()
         end = partial(self._end, job)
-        job.future = asyncio.run_coroutine_threadsafe(self._limit(job), self._open_loop())
+        work = self._limit(job)
+        if self.journal is not None:
+            work = self.journal.wrap(job.key, work)
+        job.future = asyncio.run_coroutine_threadsafe(work, self._open_loop())
         job.future.add_done_callback(lambda _: _call_in(loop, end))
         if self._probing is None:
             self._has_answered.set()
@@ -218,6 +229,8 @@ class DeferredCallRunner:
     def _open_loop(self) -> asyncio.AbstractEventLoop:
         if self._loop is None:
             self._loop = asyncio.new_event_loop()
+            if self.journal is not None:
+                self._loop.set_task_factory(self.journal.make_task)
             # A daemon, so that an executor that blocks the thread does not keep the process alive.
             self._thread = threading.Thread(target=self._serve, name="deferred_calls", daemon=True)
             self._thread.start()
@@ -252,5 +265,17 @@ def _make_end(future: "Future[bytes]", secrets: SecretResolver) -> Ended:
     fault = CancelledError("it was cancelled") if future.cancelled() else future.exception()
     if fault is None:
         return Ended(future.result())
-    reason = f"{type(fault).__name__}: {describe_error(fault, secrets)}"
-    return Ended(pack_error(reason), fault if isinstance(fault, Transient) else None, reason)
+    name, transient = type(fault).__name__, fault if isinstance(fault, Transient) else None
+    reason = f"{name}: {describe_error(fault, secrets)}"
+    text = reason
+    if isinstance(fault, OSError) and fault.filename is not None:
+        # Only the log has the path.
+        text = f"{name}: {fault.strerror}"
+    return Ended(pack_error(text, _find_code(fault)), transient, reason)
+
+
+def _find_code(fault: BaseException) -> str:
+    """Return the code of an exception that ended a deferred call, "" for one without a code."""
+    if isinstance(fault, OperationFailed):
+        return fault.code
+    return CODES.get(type(fault), "")

@@ -27,9 +27,9 @@ def pack_result(value: Any, max_bytes: int) -> bytes:
     return _pack({"value": value}, "result", max_bytes)
 
 
-def pack_error(text: str) -> bytes:
-    """Return the result of a failed deferred call."""
-    return orjson.dumps({"error": text})
+def pack_error(text: str, code: str = "") -> bytes:
+    """Return the result of a failed deferred call. `code` is that of `Got`."""
+    return orjson.dumps({"error": text} | ({"code": code} if code else {}))
 
 
 def parse_request(pending: Pending) -> Any:
@@ -46,7 +46,7 @@ def pack_again(got: Got | None) -> bytes | None:
     """Return the result as it was stored."""
     if got is None:
         return None
-    return pack_error(got.error) if got.error else orjson.dumps({"value": got.value})
+    return pack_error(got.error, got.code) if got.error else orjson.dumps({"value": got.value})
 
 
 def parse_result(pending: Pending) -> Got | None:
@@ -54,7 +54,8 @@ def parse_result(pending: Pending) -> Got | None:
     if pending.result is None:
         return None
     result = orjson.loads(pending.result)
-    return Got(pending.deferred_call_id, result.get("value"), result.get("error", ""))
+    error, code = result.get("error", ""), result.get("code", "")
+    return Got(pending.deferred_call_id, result.get("value"), error, code)
 
 
 def _pack(content: dict[str, Any], name: str, max_bytes: int) -> bytes:

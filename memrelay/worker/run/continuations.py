@@ -6,7 +6,7 @@ A store keeps each of them as a pending row until its outcome is on the bus.
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from heapq import heapify, heappop, heappush
@@ -30,6 +30,9 @@ from memrelay.worker.run.retries import Delayed, pause_s
 from memrelay.worker.shared import WorkerContext
 
 log = structlog.stdlib.get_logger(__name__)
+# The weight of a death of the worker in the code of a deferred call. Any other death, such as that
+# of a worker that is killed from outside while the call waits for a model, has the weight 1.
+IN_CODE = 10
 
 
 class DelayQueue:
@@ -172,8 +175,9 @@ class Continuations:
             await self._schedule(pending, memory_id, crashes.get(pending.id, 0))
 
     async def _count_crashes(self, deferred_calls: Sequence[tuple[Pending, str]]) -> dict[str, int]:
-        """Return, by id, how often the worker has ended while it may have executed a deferred call.
+        """Return, by id, the weights of the deaths of workers while a deferred call was open.
 
+        A death in the code of the call has the weight IN_CODE, and 1 while it may have waited.
         Deferred calls begin in this order, one of each conversation.
         """
         heads: dict[str, tuple[Pending, str]] = {}
@@ -183,11 +187,14 @@ class Continuations:
                 name = self.deferred_calls.name_conversation(pending, plan)
                 heads.setdefault(name, (pending, memory_id))
         first = [*heads.values()][: self._shared.limits.deferred_calls]
+        journal = self._shared.deferred_calls.journal
+        died = journal.take_deaths({one.id for one, _ in first}) if journal is not None else set()
         counts: dict[str, int] = {}
         for memory_id in dict.fromkeys(name for _, name in first):
-            keys = [one.id for one, name in first if name == memory_id]
+            ids = [one.id for one, name in first if name == memory_id]
+            weights = {ident: IN_CODE if ident in died else 1 for ident in ids}
             counts |= await self._retry.in_thread(
-                partial(_count_crashes, name=memory_id, keys=keys)
+                partial(_count_crashes, name=memory_id, weights=weights)
             )
         return counts
 
@@ -306,7 +313,7 @@ class Continuations:
     async def _schedule(self, pending: Pending, memory_id: str, crashes: int = 0) -> None:
         """Schedule an input or deferred call under the bundle version with which it began.
 
-        `crashes` counts how often the deferred call may have ended the worker.
+        `crashes` are the weights of the deaths that the deferred call may have caused.
         """
         limits = self._shared.limits
         plan = await self._find_plan(pending)
@@ -317,13 +324,16 @@ class Continuations:
         self.stores[pending.id] = memory_id
         self._expect(pending)
         if pending.is_deferred_call:
-            deferred_call = OpenDeferredCall(pending, memory_id, plan, crashes > 1)
-            if crashes <= limits.attempts:
+            deferred_call = OpenDeferredCall(pending, memory_id, plan, crashes > IN_CODE)
+            if crashes <= limits.attempts * IN_CODE:
                 self.deferred_calls.add(deferred_call)
                 return
-            reason = f"the worker ended {limits.attempts} times while it executed this request"
+            times = limits.attempts
+            reason = f"the worker ended more than {times} times while it executed this request"
             self.deferred_calls.hold(pending, plan)
-            self.deferred_calls.ended.append((deferred_call, Ended(pack_error(reason))))
+            self.deferred_calls.ended.append(
+                (deferred_call, Ended(pack_error(reason, "worker_ended")))
+            )
             return
         if pending.request is not None:
             self.deferred_calls.hold(pending, plan)
@@ -380,9 +390,9 @@ def _keep_result(stores: OpenStores, name: str, pending: Pending) -> bool:
         return store.pending.keep_result(pending)
 
 
-def _count_crashes(stores: OpenStores, name: str, keys: Sequence[str]) -> dict[str, int]:
+def _count_crashes(stores: OpenStores, name: str, weights: Mapping[str, int]) -> dict[str, int]:
     with stores.get(name).transaction() as store:
-        return store.inbox.count_deferred_call_attempts(keys)
+        return store.inbox.count_deferred_call_attempts(weights)
 
 
 def _delete_pending(stores: OpenStores, name: str, outcomes: Sequence[Outcome]) -> None:

@@ -251,9 +251,15 @@ def parse_file_path(path: str) -> str:
     if not path.startswith(ROOT):
         raise ToolError(f"Path must start with {ROOT}, got: {path}")
     names = [name for name in path.removeprefix(ROOT).split("/") if name not in ("", ".")]
-    is_hidden = any(name.startswith(".") for name in names)
-    if is_hidden or any(map(path.__contains__, "\0\\")) or len(path.encode()) > MAX_PATH_BYTES:
+    if ".." in names or any(map(path.__contains__, "\0\\")):
         raise ToolError(f"Path {path} would escape {ROOT} directory")
+    if hidden := next((name for name in names if name.startswith(".")), ""):
+        raise ToolError(
+            f"Path {path} has the hidden name {hidden}: choose a name that does not begin with a "
+            "dot"
+        )
+    if len(path.encode()) > MAX_PATH_BYTES:
+        raise ToolError(f"Path {path} is too long: a path has at most {MAX_PATH_BYTES} bytes")
     return "/".join(names)
 
 

@@ -42,17 +42,25 @@ def test_a_path_names_a_key_with_its_suffix(path: str, key: str) -> None:
             for path in (
                 "/memories/../../memories/x",
                 "/memories/a/../b",
-                "/memories/.hidden",
-                "/memories/a/.git/b",
                 "/memories/a\\b",
                 "/memories/a\0b",
-                "/memories/" + "x" * 1015,
-                "/memories/" + "\u00e9" * 508,
             )
+        ),
+        *(
+            (
+                f"/memories/{path}",
+                f"Path /memories/{path} has the hidden name {name}: choose a name that does not "
+                "begin with a dot",
+            )
+            for path, name in ((".hidden", ".hidden"), ("a/.git/b", ".git"), ("...", "..."))
+        ),
+        *(
+            (path, f"Path {path} is too long: a path has at most 1024 bytes")
+            for path in ("/memories/" + "x" * 1015, "/memories/" + "\u00e9" * 508)
         ),
     ],
 )
-def test_a_path_outside_of_the_root_is_refused(path: str, text: str) -> None:
+def test_a_path_that_names_no_file_is_refused(path: str, text: str) -> None:
     with pytest.raises(ToolError) as caught:
         parse_file_path(path)
     assert str(caught.value) == text
