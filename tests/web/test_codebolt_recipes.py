@@ -31,7 +31,8 @@ def test_a_definition_is_created_with_its_times(codebolt: Codebolt) -> None:
 
     made = answer.json
     assert answer.status == 201 and answer.headers["etag"].startswith('"')
-    assert made == NORMALIZE | {"createdAt": made["createdAt"], "updatedAt": made["updatedAt"]}
+    assert made == {**made, **NORMALIZE, "version": "1.0.0", "status": "active"}
+    assert made["contribution"]["section"] == "knowledge"
     assert made["createdAt"].endswith("Z")
     assert codebolt.get(f"{TYPES}/normalize") == made
     assert codebolt.faults(409, "POST", TYPES, NORMALIZE) == []
@@ -58,7 +59,7 @@ def test_a_put_replaces_the_version_in_if_match(codebolt: Codebolt) -> None:
 
     assert (known.status, known.body) == (304, b"")
     assert (first.status, second.status) == (200, 412)
-    assert first.json["label"] == "New" and "retrieval" not in first.json
+    assert (first.json["label"], first.json["retrieval"]) == ("New", {"pipeline": []})
     assert first.headers["etag"] not in (etag, "")
     assert codebolt("DELETE", path, if_match=etag).status == 412
     assert codebolt("DELETE", path, if_match=first.headers["etag"]).status == 204

@@ -103,20 +103,26 @@ def test_no_file_contains_a_value_that_an_interface_sealed(sealed: Sealed) -> No
     assert sealed.files_with("visible-canary")
 
 
-def test_a_sealed_value_that_was_changed_is_a_conflict_of_the_entry(sealed: Sealed) -> None:
+def test_a_sealed_value_that_was_changed_is_no_fault_of_the_server(sealed: Sealed) -> None:
     sealed.put("changed", f"{SECRET}-changed")
-    entry = {"agent": "a1", "store": "a1", "key": "changed", "in_context": False}
+    entry = {"agent": "a1", "store": "a1", "key": "changed"}
     # Only calls that come from no interface show and store sealed texts.
     text = call(sealed.web_system.system, sealed.uid, "items.get", entry | {"internal": True})
     last = "A" if text["value"][-10] != "A" else "B"
     changed = f"{text['value'][:-10]}{last}{text['value'][-9:]}"
-    call(sealed.web_system.system, sealed.uid, "items.put", entry | {"value": changed})
+    call(
+        sealed.web_system.system,
+        sealed.uid,
+        "items.put",
+        entry | {"value": changed, "in_context": False},
+    )
 
     for path in (f"{REST}/changed?agentId=a1", f"{KV}?agentId=a1&key=changed"):
         answer = sealed.web_system.get(path)
         assert (answer.status, "does not open" in str(answer.json)) == (422, True), answer
     path = f"/v1/pipelines/{sealed.uid}/items/changed?agent=a1&store=a1&internal=true"
     assert sealed.web_system.get(path).status == 422
+    call(sealed.web_system.system, sealed.uid, "items.delete", entry)
 
 
 def test_reseal_rotates_and_seals_all_internal_values(sealed: Sealed) -> None:

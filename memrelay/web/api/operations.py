@@ -76,6 +76,7 @@ from memrelay.web.server.errors import (
     NotFound,
     PreconditionFailed,
     Problem,
+    SealedValueChanged,
     TooLarge,
     Unavailable,
     Unprocessable,
@@ -209,7 +210,7 @@ async def send_call(request: web.Request, call: NewCall, timeout_s: float | None
     except SealKeyMissing as error:
         raise Unavailable(str(error)) from error
     except SealBroken as error:
-        raise Unprocessable(str(error)) from error
+        raise SealedValueChanged(str(error)) from error
     except Refused as error:
         raise PROBLEMS.get(error.code, Unprocessable)(str(error)) from error
 

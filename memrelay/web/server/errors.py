@@ -149,6 +149,12 @@ class KeyReused(Unprocessable):
     title = "Idempotency key reused"
 
 
+class SealedValueChanged(Unprocessable):
+    """A sealed value does not open, because it was changed or moved."""
+
+    title = "Sealed value changed"
+
+
 class TooManyRequests(RetryLater):
     """The caller exceeded the rate limit and may retry after `retry_after_s`."""
 

@@ -8,7 +8,7 @@ from http import HTTPStatus
 
 from memrelay.web.models.routes import CompatibleApi
 from memrelay.web.server.error_dialects import ErrorDialect, Json, describe_faults
-from memrelay.web.server.errors import KeyReused
+from memrelay.web.server.errors import KeyReused, SealedValueChanged
 
 SCHEMA: Json = {
     "type": "object",
@@ -31,6 +31,8 @@ NAMES = {
 }
 # Problems that Robutler's clients expect under another status: invalid content, another version.
 STATUSES = {422: 400, 412: 409}
+# Titles of problems that keep their status.
+UNCHANGED = (KeyReused.title, SealedValueChanged.title)
 # Fields of the operations and their names on these paths.
 FIELDS = {
     "agent": "agentId",
@@ -56,9 +58,9 @@ QUOTED_OR_WORD = re.compile(
 
 
 def to_robutler_error(problem: Json) -> tuple[int, Json]:
-    """Return (status, body) of a problem. A reused idempotency key remains 422."""
+    """Return (status, body) of a problem."""
     given = int(problem["status"])
-    status = given if problem["title"] == KeyReused.title else STATUSES.get(given, given)
+    status = given if problem["title"] in UNCHANGED else STATUSES.get(given, given)
     name = NAMES.get(status) or HTTPStatus(status).phrase.title().replace(" ", "")
     return status, {"error": name, "detail": _describe(problem)}
 
@@ -94,6 +96,7 @@ IDENTITY_QUERY = {
 }
 READ_ERRORS = {
     404: "The pipeline or key does not exist.",
+    422: "The sealed value of the entry was changed.",
     503: "No worker serves the pipeline.",
     504: "No answer in time.",
 }
