@@ -52,6 +52,7 @@ class TurnRequest(msgspec.Struct, frozen=True):
     - `prompt` is the rendered system prompt, and `alias` that of the agent.
     - `is_remembered`: whether the conversation is stored.
     - `user_id` is "" for a message without a user, and `chat_id` for the user's own chat.
+    - `timezone` is that of the user; "" for the bundle's.
     """
 
     text: str
@@ -67,6 +68,7 @@ class TurnRequest(msgspec.Struct, frozen=True):
     session_id: str
     options: Options
     chat_id: str = ""
+    timezone: str = ""
 
 
 def parse_request(request: Mapping[str, Any]) -> TurnRequest:

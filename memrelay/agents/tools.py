@@ -239,7 +239,12 @@ def _shown(facts: Iterable[Mapping[str, Any]]) -> list[Json]:
 
 def _records_search(request: TurnRequest, operate: Operate) -> Tool:
     async def run(arguments: SearchArguments, key: str) -> str:
-        query = {"query": arguments.query, "limit": MAX_RECORDS, "mode": "hybrid"}
+        query = {
+            "query": arguments.query,
+            "limit": MAX_RECORDS,
+            "mode": "hybrid",
+            "timezone": request.timezone,
+        }
         output = await operate("records.search", query, store=request.store, key=key)
         records = [hit["record"] for hit in output["items"]]
         fields = ("content", "kind", "source", "created_at")
@@ -253,7 +258,11 @@ def _knowledge_search(request: TurnRequest, operate: Operate) -> Tool:
     knowledge = request.options.knowledge
 
     async def run(arguments: SearchArguments, key: str) -> str:
-        query: Json = {"query": arguments.query, "limit": MAX_RECORDS}
+        query: Json = {
+            "query": arguments.query,
+            "limit": MAX_RECORDS,
+            "timezone": request.timezone,
+        }
         if knowledge.is_read:
             query |= _select_memories(knowledge)
         output = await operate("knowledge.search", query, key=key)
@@ -287,11 +296,12 @@ def _write_memory(memory_id: str, operate: Operate) -> Tool:
     return Tool("write_memory", about, MemoryArguments, run)
 
 
-async def find_knowledge(knowledge: Knowledge, question: str, operate: Operate) -> str:
-    """Return what named memories contain about a question, as fenced text; "" for nothing.
+async def find_knowledge(request: TurnRequest, operate: Operate) -> str:
+    """Return what named memories contain about the question, as fenced text; "" for nothing.
 
     Raises OperationFailed.
     """
+    knowledge, question = request.options.knowledge, request.question
     if not knowledge.is_read or not question.strip():
         return ""
     query: Json = {
@@ -300,6 +310,7 @@ async def find_knowledge(knowledge: Knowledge, question: str, operate: Operate) 
         "limit": knowledge.limit,
         "token_budget": knowledge.token_budget,
         "with_ids": False,
+        "timezone": request.timezone,
     }
     context = await operate("knowledge.context", query | _select_memories(knowledge))
     return str(context["text"])

@@ -210,9 +210,7 @@ class Turn:
         if (known := await self._responses.find(str(step))) is not None:
             return known
         if self._knowledge is None:
-            self._knowledge = await find_knowledge(
-                self._request.options.knowledge, self._request.question, self._deferred_call.operate
-            )
+            self._knowledge = await find_knowledge(self._request, self._deferred_call.operate)
         sent = [*system_messages(self._request.prompt, self._knowledge), *messages]
         tools = [tool.on_wire for tool in self._tools.values()]
         try:

@@ -19,7 +19,13 @@ from pydantic import (
 
 from memrelay.blocks.agent_memory_args import AgentMemoryArgs, find_chat, find_speaker
 from memrelay.blocks.contract import Call, DeferredCall, Got, SecretReference
-from memrelay.blocks.memory_args import MemoryId, make_context
+from memrelay.blocks.memory_args import (
+    USER_CONTEXT,
+    USER_ID,
+    MemoryId,
+    find_timezone,
+    make_context,
+)
 from memrelay.blocks.registry import block
 from memrelay.blocks.templates import PromptTemplate
 from memrelay.bus.message import Message
@@ -41,7 +47,7 @@ from memrelay.memory.models.agent_memory.episodes import (
 from memrelay.memory.models.named_memories.knowledge import MemoryIds, MemoryTags
 from memrelay.memory.models.named_memories.memories import Ident
 
-USER_ID, SESSION_ID, USER_CONTEXT = "user_id", "session_id", "user_context"
+SESSION_ID = "session_id"
 # Other names of tools, as Pipelit calls the nodes that provide them.
 TOOL_NAMES = {"memory_read": "recall", "memory_write": "remember"}
 MISSING_EXTRA = f"the block agent needs LangGraph: {install_extra('agents')}"
@@ -210,6 +216,7 @@ def agent(call: Call, args: AgentArgs) -> Message | DeferredCall:
         "is_remembered": args.conversation_memory and bool(user),
         "agent_id": f"workflow:{workflow}",
         "user_id": user,
+        "timezone": find_timezone(call),
         "session_id": str(part.get(SESSION_ID) or ""),
         "chat_id": find_chat(call),
         "options": args.for_turn,

@@ -41,6 +41,7 @@ class Agent:
     swarm: str = ""  # swarm that it listens on; "" if none
     # Usernames of the pipeline's agents that are not chats, itself included.
     programs: frozenset[str] = frozenset()
+    timezone: str = ""  # of its queries; never empty in a checked bundle
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from memrelay.blocks.memory_args import (
     NamedMemoryArgs,
     Tags,
     Template,
+    find_timezone,
     retry_when_ready,
     within_message,
 )
@@ -89,7 +90,9 @@ def knowledge_search(call: Call, args: KnowledgeArgs) -> Message:
             f"the query has {len(call.text)} characters, more than {MOST_CHARACTERS}: shorten it"
         )
     max_bytes = call.limits.message_bytes * (1 if args.template is None else TEMPLATE_READS)
-    context = Context(call.now_ms, call.agent.name, max_bytes, call.new_guid)
+    context = Context(
+        call.now_ms, call.agent.name, max_bytes, call.new_guid, timezone=find_timezone(call)
+    )
     try:
         found = (
             search_knowledge(call.tx, _search_input(call, args), context)

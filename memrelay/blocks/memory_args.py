@@ -17,7 +17,8 @@ from memrelay.blocks.templates import MAX_OUTPUT, MAX_SOURCE, OutputTemplate
 from memrelay.bus.message import JSON, Message
 from memrelay.memory.engine import memory_id as memory_ids
 from memrelay.memory.engine.filter_sql import Given, compiled
-from memrelay.memory.errors import ResultTooLarge, VectorPending
+from memrelay.memory.engine.time_zones import check_zone
+from memrelay.memory.errors import Refused, ResultTooLarge, VectorPending
 from memrelay.memory.operations import Context
 from memrelay.memory.records import data as tag_lists
 from memrelay.memory.records.data import LARGEST, load_json
@@ -51,6 +52,8 @@ def _check_template(value: str) -> str:
     return value
 
 
+# Fields that `identify_user` sets in a message.
+USER_ID, USER_CONTEXT = "user_id", "user_context"
 DEFAULT_LANGUAGE = languages.DEFAULT_LANGUAGE
 Language = Annotated[str, AfterValidator(languages.check_language)]
 # A store with records of any model, and also the built-in store of the items.
@@ -241,7 +244,23 @@ def _measure_envelope(message: Message) -> int:
 def make_context(call: Call, now_ms: int | None = None) -> Context:
     """Return the context of a call for the functions of a model. By default it has its time."""
     now_ms = call.now_ms if now_ms is None else now_ms
-    return Context(now_ms, call.agent.name, call.limits.message_bytes, call.new_guid)
+    limits, agent = call.limits, call.agent
+    return Context(now_ms, agent.name, limits.message_bytes, call.new_guid, timezone=agent.timezone)
+
+
+def find_timezone(call: Call) -> str:
+    """Return the zone of days in a query: that of the user whom `identify_user` found, which is
+    `timezone` in the preferences, else the agent's.
+    """
+    if USER_ID not in call.message.vouched:
+        return call.agent.timezone
+    context = call.part.get(USER_CONTEXT)
+    preferences = context.get("preferences") if isinstance(context, dict) else None
+    zone = preferences.get("timezone") if isinstance(preferences, dict) else None
+    try:
+        return (check_zone(zone) if isinstance(zone, str) else "") or call.agent.timezone
+    except Refused:
+        return call.agent.timezone
 
 
 def parse_object(text: str) -> dict[str, Any] | None:

@@ -13,6 +13,7 @@ from memrelay.blocks.memory_args import (
     Language,
     ListingArgs,
     Tags,
+    find_timezone,
     retry_when_ready,
 )
 from memrelay.blocks.registry import block
@@ -86,6 +87,7 @@ def memory_search(call: Call, args: SearchArgs) -> Message:
         language=args.language or DEFAULT_LANGUAGE,
         given=args.compiled_filter,
         boosts=Boosts(args.recency, args.recency_days, args.importance, call.now_ms),
+        timezone=find_timezone(call) if call.message.vouched else call.agent.timezone,
     )
     try:
         if args.explain and not args.output_template:

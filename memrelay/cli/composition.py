@@ -73,14 +73,18 @@ def fail(message: str) -> NoReturn:
 
 
 def run_with_settings(
-    command: Callable[[Settings], Result], log_format: LogFormat | None = None
+    command: Callable[[Settings], Result],
+    log_format: LogFormat | None = None,
+    *,
+    in_any_folder: bool = False,
 ) -> Result:
     """Load the settings, configure the logs and run a command.
 
-    An error that a user can cause ends the command with a sentence and exit code 1.
+    `in_any_folder` leaves out the settings of the current folder. An error that a user can cause
+    ends the command with a sentence and exit code 1.
     """
     try:
-        settings = load_settings()
+        settings = load_settings(in_any_folder=in_any_folder)
         configure_logging(
             settings.log.level, log_format or settings.log.format, may_color=may_color()
         )
@@ -113,10 +117,15 @@ def _remedy(error: OSError) -> str:
 
 
 def run(
-    command: Callable[[Settings], Coroutine[Any, Any, Result]], log_format: LogFormat | None = None
+    command: Callable[[Settings], Coroutine[Any, Any, Result]],
+    log_format: LogFormat | None = None,
+    *,
+    in_any_folder: bool = False,
 ) -> Result:
     """Run a command in an event loop, as `run_with_settings` does."""
-    return run_with_settings(lambda settings: uvloop.run(command(settings)), log_format)
+    return run_with_settings(
+        lambda settings: uvloop.run(command(settings)), log_format, in_any_folder=in_any_folder
+    )
 
 
 def make_secrets(settings: Settings) -> SecretResolver:

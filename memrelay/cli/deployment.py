@@ -11,6 +11,7 @@ from memrelay.bus.errors import BusError
 from memrelay.cli.composition import bus_address, fail, make_catalog, make_secrets
 from memrelay.cli.settings import Settings
 from memrelay.cli.terminal.output import print_json
+from memrelay.cli.time_zone import find_default_zone
 from memrelay.memory.control.catalog import Deployed
 from memrelay.pipelines.check import Checked, check
 from memrelay.web.api.deployments import Deployments
@@ -25,7 +26,9 @@ def read_bundle(settings: Settings, file: Path, uid: str | None) -> Checked:
         raw = file.read_bytes()
     except OSError as error:
         fail(f"{file}: {error.strerror}")
-    checked = check(raw, uid=uid, secrets=make_secrets(settings))
+    checked = check(
+        raw, uid=uid, secrets=make_secrets(settings), timezone=find_default_zone(settings)
+    )
     for fault in (*checked.faults, *checked.warnings):
         typer.echo(fault.as_line(str(file)), err=True)
     if checked.bundle is None:

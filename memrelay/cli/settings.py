@@ -41,7 +41,7 @@ from memrelay.pipelines.rules import describe_rule
 PREFIX = "MEMRELAY_"
 CONFIG_VARIABLE = "MEMRELAY_CONFIG"
 CHECKOUT = Path(__file__).resolve().parents[2]
-CHECKOUT_FILE = CHECKOUT / "config.yaml"
+CURRENT_FILE, CHECKOUT_FILE = Path("config.yaml"), CHECKOUT / "config.yaml"
 
 # Kubernetes and Docker set these variables next to a service named memrelay or memrelay-NAME.
 SERVICE_LINK = re.compile(
@@ -185,15 +185,18 @@ def use_environment(environ: Mapping[str, str]) -> Iterator[None]:
         _environ.reset(token)
 
 
-def default_config_file(environ: Mapping[str, str] | None = None) -> Path | None:
+def default_config_file(
+    environ: Mapping[str, str] | None = None, *, in_any_folder: bool = False
+) -> Path | None:
     """Return the config file: MEMRELAY_CONFIG, else ./config.yaml, else the one of the checkout.
 
     Return None for an installed wheel without a file. All settings then have their defaults.
+    `in_any_folder` skips ./config.yaml, for a program that others start in folders of theirs.
     """
     if named := _or_current(environ).get(CONFIG_VARIABLE):
         return Path(named)
     is_checkout = (CHECKOUT / "pyproject.toml").is_file()
-    files = [Path("config.yaml"), *([CHECKOUT_FILE] if is_checkout else [])]
+    files = [CURRENT_FILE] * (not in_any_folder) + [CHECKOUT_FILE] * is_checkout
     return next((file for file in files if file.is_file()), None)
 
 
@@ -209,14 +212,19 @@ def may_color() -> bool:
 
 
 def load_settings(
-    config_file: Path | None = None, environ: Mapping[str, str] | None = None
+    config_file: Path | None = None,
+    environ: Mapping[str, str] | None = None,
+    *,
+    in_any_folder: bool = False,
 ) -> Settings:
     """Return the settings of the file (None: the default one), overridden by the environment.
+
+    `in_any_folder` is that of `default_config_file`.
 
     Raises SettingsError: with all faults of both.
     """
     environ = _or_current(environ)
-    file = config_file or default_config_file(environ)
+    file = config_file or default_config_file(environ, in_any_folder=in_any_folder)
     faults: list[str] = []
     values = _read_config_file(file, faults)
     faults += _unknown_variables(environ)

@@ -16,6 +16,7 @@ from memrelay.bus.client import url as address
 from memrelay.bus.message import IDENTITY_FIELDS
 from memrelay.cli.logs import LogFormat, LogLevel
 from memrelay.memory.engine.retention import HISTORY_DAYS
+from memrelay.memory.engine.time_zones import MaybeZone
 from memrelay.pipelines.secret_grants import Grant, parse_grants
 
 HOST_NAME = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_.])?")
@@ -218,6 +219,7 @@ class MemorySettings(_Section):
     open_files: Count | None = None
     search_cache_mib: Count = 64
     seal_keys: References = ()
+    timezone: MaybeZone = ""
 
 
 def _validate_storage_url(url: str) -> str:

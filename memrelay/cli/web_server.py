@@ -7,6 +7,7 @@ from memrelay.bus.client.url import Address
 from memrelay.bus.streams.ingress import IngressLimits
 from memrelay.cli.composition import bus_name, bus_password_file, make_seal_keys, make_secrets
 from memrelay.cli.settings import Settings
+from memrelay.cli.time_zone import find_default_zone
 from memrelay.web.app import WebServer
 from memrelay.web.server.options import JwtIssuer, WebOptions
 
@@ -37,5 +38,6 @@ def make_web(settings: Settings, address: Address) -> WebServer:
         seal_keys=make_seal_keys(settings),
         history_days=settings.worker.history_days,
         storage_url=settings.storage.url,
+        timezone=find_default_zone(settings),
     )
     return WebServer(address, settings.memory.root, options, make_secrets(settings))

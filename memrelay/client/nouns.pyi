@@ -450,12 +450,13 @@ class RemoteKnowledge(Noun):
             filter: JsonObject | None = None, min_score: float | None = None, limit: int = 10,
             token_budget: int = 2000, with_ids: bool = True, write_memory_id: str | None = None,
             document_ids: Strings | None = None, document_paths: Strings | None = None,
-            extraction: bool | JsonObject | None = None, memory: str = "") -> KnowledgeContext:
+            extraction: bool | JsonObject | None = None, memory: str = "",
+            timezone: str = "") -> KnowledgeContext:
         """Return what named memories contain about a question, as text for a prompt."""
     async def search(self, pipeline: str, query: str = "", *, memory_ids: Strings | None = None,
             memory_tags: Strings | None = None, entry_tags: Strings = (),
             min_score: float | None = None, limit: int = 10, language: str | None = None,
-            filter: JsonObject | None = None) -> Knowledge:
+            filter: JsonObject | None = None, timezone: str = "") -> Knowledge:
         """Find entries of named memories by meaning and words, best first."""
 
 class RemoteKnowledgeGraph(Noun):
@@ -671,7 +672,8 @@ class RemoteRecords(Noun):
             tags: Strings = (), filter: JsonObject | None = None, limit: int = 20,
             mode: Literal["fts", "hybrid", "semantic"] = "fts", language: str | None = None,
             recency: float = 0.0, recency_days: float = 30.0, importance: float = 0.0,
-            explain: bool = False, plain: bool = False, store: str = "") -> Hits:
+            explain: bool = False, plain: bool = False, timezone: str = "",
+            store: str = "") -> Hits:
         """Find records by their words or their meaning, best first."""
     async def touch(self, pipeline: str, guids: Strings, *, store: str = "",
             idempotency_key: str | None = None) -> Touched:
@@ -1144,12 +1146,13 @@ class BlockingKnowledge(Noun):
             filter: JsonObject | None = None, min_score: float | None = None, limit: int = 10,
             token_budget: int = 2000, with_ids: bool = True, write_memory_id: str | None = None,
             document_ids: Strings | None = None, document_paths: Strings | None = None,
-            extraction: bool | JsonObject | None = None, memory: str = "") -> KnowledgeContext:
+            extraction: bool | JsonObject | None = None, memory: str = "",
+            timezone: str = "") -> KnowledgeContext:
         """Return what named memories contain about a question, as text for a prompt."""
     def search(self, pipeline: str, query: str = "", *, memory_ids: Strings | None = None,
             memory_tags: Strings | None = None, entry_tags: Strings = (),
             min_score: float | None = None, limit: int = 10, language: str | None = None,
-            filter: JsonObject | None = None) -> Knowledge:
+            filter: JsonObject | None = None, timezone: str = "") -> Knowledge:
         """Find entries of named memories by meaning and words, best first."""
 
 class BlockingKnowledgeGraph(Noun):
@@ -1361,7 +1364,8 @@ class BlockingRecords(Noun):
             tags: Strings = (), filter: JsonObject | None = None, limit: int = 20,
             mode: Literal["fts", "hybrid", "semantic"] = "fts", language: str | None = None,
             recency: float = 0.0, recency_days: float = 30.0, importance: float = 0.0,
-            explain: bool = False, plain: bool = False, store: str = "") -> Hits:
+            explain: bool = False, plain: bool = False, timezone: str = "",
+            store: str = "") -> Hits:
         """Find records by their words or their meaning, best first."""
     def touch(self, pipeline: str, guids: Strings, *, store: str = "",
             idempotency_key: str | None = None) -> Touched:
@@ -1797,12 +1801,13 @@ class EmbeddedKnowledge(Noun):
             filter: JsonObject | None = None, min_score: float | None = None, limit: int = 10,
             token_budget: int = 2000, with_ids: bool = True, write_memory_id: str | None = None,
             document_ids: Strings | None = None, document_paths: Strings | None = None,
-            extraction: bool | JsonObject | None = None, memory: str = "") -> KnowledgeContext:
+            extraction: bool | JsonObject | None = None, memory: str = "",
+            timezone: str = "") -> KnowledgeContext:
         """Return what named memories contain about a question, as text for a prompt."""
     def search(self, query: str = "", *, memory_ids: Strings | None = None,
             memory_tags: Strings | None = None, entry_tags: Strings = (),
             min_score: float | None = None, limit: int = 10, language: str | None = None,
-            filter: JsonObject | None = None) -> Knowledge:
+            filter: JsonObject | None = None, timezone: str = "") -> Knowledge:
         """Find entries of named memories by meaning and words, best first."""
 
 class EmbeddedKnowledgeGraph(Noun):
@@ -1984,7 +1989,7 @@ class EmbeddedRecords(Noun):
             filter: JsonObject | None = None, limit: int = 20,
             mode: Literal["fts", "hybrid", "semantic"] = "fts", language: str | None = None,
             recency: float = 0.0, recency_days: float = 30.0, importance: float = 0.0,
-            explain: bool = False, plain: bool = False) -> Hits:
+            explain: bool = False, plain: bool = False, timezone: str = "") -> Hits:
         """Find records by their words or their meaning, best first."""
     def touch(self, guids: Strings) -> Touched:
         """Restart the time to live of items of a LangGraph store (records of kind memory.item)."""

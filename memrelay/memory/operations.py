@@ -19,6 +19,7 @@ from pydantic import ConfigDict, TypeAdapter
 from memrelay.memory.engine.identity import VOUCHED, Identity
 from memrelay.memory.engine.memory_id import is_closed
 from memrelay.memory.engine.models import list_nouns, load, modules_of
+from memrelay.memory.engine.time_zones import DEFAULT_ZONE
 from memrelay.memory.errors import Refused
 from memrelay.memory.field_descriptions import declare_input
 
@@ -63,6 +64,8 @@ class Context:
     may_wait: bool = True
     # Returns another store of the pipeline, for reads. Raises Refused for any other store.
     open_for_read: Callable[[str], "ReadOnlyStore"] = no_other_store
+    # Time zone of a query that names none.
+    timezone: str = DEFAULT_ZONE
 
 
 @dataclass(frozen=True, slots=True)

@@ -119,7 +119,15 @@ def read_args(
 def _make_agent(spec: AgentSpec, uid: str) -> Agent:
     name = spec.published_name
     username = spec.wf_username or name
-    return Agent(uid, spec.agent_alias, name, username, spec.publishes, swarm=spec.agent_rec_swarm)
+    return Agent(
+        uid,
+        spec.agent_alias,
+        name,
+        username,
+        spec.publishes,
+        swarm=spec.agent_rec_swarm,
+        timezone=spec.wf_timezone,
+    )
 
 
 def _known_args(

@@ -18,6 +18,7 @@ from pydantic.config import JsonDict
 from memrelay.blocks.contract import as_flag
 from memrelay.blocks.memory_args import DEFAULT_LANGUAGE, Language
 from memrelay.bus.keys import PUBLIC, SWARM, UID
+from memrelay.memory.engine.time_zones import MaybeZone
 from memrelay.pipelines.substitution import TOKEN
 
 # Patterns of names for the JSON Schema. A bundle still contains `${pipeline_uid}` there.
@@ -222,6 +223,8 @@ class AgentSpec(Part):
     wf_interval_secs: Interval = Field(0, json_schema_extra=INTERVAL_SCHEMA)
     """Interval of a timer that calls the block with an empty text: 1 second to a year, 0 for
     never."""
+    wf_timezone: MaybeZone = ""
+    """Time zone of days such as `yesterday` in queries of this agent; the bundle's by default."""
 
     wf_diagram_alias: Kept = None
     agent_parent_id: Kept = None
@@ -306,3 +309,6 @@ class Bundle(Part):
     """Aliases in display order."""
     swarms: tuple[SwarmSpec, ...] = ()
     stores: tuple[StoreSpec, ...] = ()
+    timezone: MaybeZone = ""
+    """Time zone of days such as `yesterday` in queries, like `Europe/Berlin`. A deploy sets the
+    default: `memory.timezone` of the settings, else UTC. Stored times are UTC."""

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple, TypeVar
 import orjson
 from pydantic import ValidationError
 
+from memrelay.memory.engine.time_zones import DEFAULT_ZONE
 from memrelay.pipelines.agents import check_agent
 from memrelay.pipelines.bundle import AgentSpec, Bundle, Part, StoreSpec, SwarmSpec
 from memrelay.pipelines.checked import Checked, CheckedAgent, CheckedBundle
@@ -31,15 +32,22 @@ __all__ = ["Checked", "CheckedAgent", "CheckedBundle", "check"]
 
 
 def check(
-    raw: bytes | dict[str, Any], *, uid: str | None = None, secrets: SecretResolver | None = None
+    raw: bytes | dict[str, Any],
+    *,
+    uid: str | None = None,
+    secrets: SecretResolver | None = None,
+    timezone: str = DEFAULT_ZONE,
 ) -> Checked:
     """Check a bundle and return its faults and warnings, or the checked bundle.
 
     `uid` takes precedence over the bundle's. Without both, a UID is generated. A deploy passes
-    `secrets`, which also checks the files of references.
+    `secrets`, which also checks the files of references, and the `timezone` of a bundle that names
+    none.
     """
     report = Report()
     value = parse_bundle(raw, report)
+    if value is not None and timezone != DEFAULT_ZONE and not value.get("timezone"):
+        value = value | {"timezone": timezone}
     bundle = None if value is None else _check_object(value, uid, report, secrets)
     return Checked(report.errors, report.warnings, None if report.errors else bundle)
 
@@ -64,6 +72,7 @@ def _check_object(
     if secrets is not None:
         check_block_references(dict(zip(agents, checked, strict=True)), secrets, report)
         check_references(agents, secrets, report)
+    zone = bundle.timezone or DEFAULT_ZONE
     programs = frozenset(one.agent.username for one in valid if not one.is_publisher)
     return CheckedBundle(
         uid=uid,
@@ -71,11 +80,12 @@ def _check_object(
         description=bundle.pipeline_desc,
         hash=hashlib.sha256(source).hexdigest(),
         source=source,
-        agents=tuple(one.in_language(languages).among(programs) for one in valid),
+        agents=tuple(one.in_language(languages).in_zone(zone).among(programs) for one in valid),
         public=public,
         languages=languages,
         feeds=frozenset(store.memory_id for store in stores.values() if store.changes),
         embedded=frozenset(store.memory_id for store in stores.values() if store.vectors),
+        timezone=zone,
     )
 
 

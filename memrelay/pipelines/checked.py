@@ -12,6 +12,7 @@ from typing import Self
 
 from memrelay.blocks.contract import Agent, Block, BlockArgs
 from memrelay.bus.keys import PUBLIC
+from memrelay.memory.engine.time_zones import DEFAULT_ZONE
 from memrelay.pipelines.report import Fault
 
 
@@ -52,6 +53,12 @@ class CheckedAgent:
         language = languages.get(self.args.store)
         return self if language is None else replace(self, args=self.args.in_language(language))
 
+    def in_zone(self, zone: str) -> Self:
+        """Return the agent with the time zone of its bundle, unless it has one."""
+        if self.agent.timezone:
+            return self
+        return replace(self, agent=replace(self.agent, timezone=zone))
+
     def among(self, programs: frozenset[str]) -> Self:
         """Return the agent with the usernames of the agents that are not chats."""
         return replace(self, agent=replace(self.agent, programs=programs))
@@ -79,7 +86,7 @@ class CheckedBundle:
     `source` is canonical JSON: the UID is filled in and the keys are sorted. `hash` is its SHA-256
     in hex. `public` are the names of its public swarms. `languages` are those of its declared
     stores, by memory_id. `feeds` are the declared stores with a change feed, and
-    `embedded` those with vectors.
+    `embedded` those with vectors. `timezone` is the zone of queries that name none.
     """
 
     uid: str
@@ -92,6 +99,7 @@ class CheckedBundle:
     languages: Mapping[str, str] = field(default_factory=dict)
     feeds: frozenset[str] = frozenset()
     embedded: frozenset[str] = frozenset()
+    timezone: str = DEFAULT_ZONE
 
     @property
     def swarms(self) -> tuple[str, ...]:

@@ -138,7 +138,7 @@ class Plan:
     - `all_stores`: `stores` and all `built_in_stores`
     - `embedded_stores`: stores with vectors
     - `programs`: names under which its agents write
-    - `languages`: of stores that declare one, by memory_id
+    - `languages`: of stores that declare one, by memory_id; `timezone`: of queries
     - `feeds`: stores with a change feed: all `built_in_stores`, and those that declare one
     """
 
@@ -184,7 +184,7 @@ class Plan:
         self.all_stores = tuple(dict.fromkeys((*self.stores, *self.built_in_stores.values())))
         searched = {agent.store for agent in planned if agent.args.embeds}
         self.embedded_stores = frozenset(searched | (bundle.embedded & set(self.all_stores)))
-        self.languages = bundle.languages
+        self.languages, self.timezone = bundle.languages, bundle.timezone
         self.feeds = bundle.feeds | frozenset(self.built_in_stores.values())
 
     def subscriber(self, alias: str) -> PlannedAgent | None:

@@ -33,7 +33,7 @@ RULES = {
     "pipelines": Allowed(
         own=(
             *("blocks", "bus.keys", "bus.message"),
-            *("memory.engine.memory_id", "memory.validation"),
+            *("memory.engine.memory_id", "memory.engine.time_zones", "memory.validation"),
         ),
         never=(*REDIS, "apsw"),
     ),

@@ -2,13 +2,17 @@
 
 import asyncio
 import json
+import os
 import signal
 import subprocess
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from memrelay import open_store
 from memrelay.cli.commands.mcp import CLIENTS
 from memrelay.web.mcp.tool_handlers import TOOLSETS
 from tests.support.keys import make_key, revoke
@@ -82,6 +86,61 @@ def test_the_process_ends_with_stdin_and_prints_only_json(program: Program) -> N
 
     assert done.code == 0
     assert [(line["id"], line["result"]) for line in done.lines] == [(1, {})]
+
+
+def test_a_file_that_another_process_holds_is_served_when_it_is_free(program: Program) -> None:
+    file, settings = program.folder / "notes.db", program.folder / "config.yaml"
+    settings.write_text("site: of another program\n")
+
+    async def talk() -> tuple[str, Any]:
+        async with over_stdio("--file", "notes.db", folder=program.folder) as client:
+            held = await refused(client, "memory_read")
+            other.close()
+            return held, await call(client, "memory_read")
+
+    with ExitStack() as other:
+        other.enter_context(open_store(file))
+        held, free = asyncio.run(talk())
+
+    assert f"is open in another program (process {os.getpid()}, " in held and "Retry" in held
+    assert free["items"] == []
+    assert f"{settings} is not read" in (program.folder / "mcp.log").read_text()
+
+
+def test_a_home_folder_in_a_path_is_expanded(program: Program) -> None:
+    home = str(program.folder / "home")
+
+    done = program.run_process("mcp", "--file", "~/notes.db", "--print", "cursor", HOME=home)
+
+    assert f"{home}/notes.db" in json.loads(done.out)["mcpServers"]["memrelay"]["args"]
+
+
+def test_a_malformed_request_is_answered(program: Program) -> None:
+    begin = b'{"jsonrpc":"2.0","id":'
+    tool = b',"method":"tools/call","params":{"name":"memory_remember","arguments":'
+    lines = [
+        begin + b"1" + tool + rb'{"text":"half \ud83d"}}}',
+        begin + b'"two"' + tool + rb'{"\udc00":1}}}',
+        begin + rb'"\ud800","method":"ping"}',
+        begin + b"4}",
+        b"nonsense",
+        rb'{"jsonrpc":"2.0","method":"notifications/\ud800"}',
+        b"",
+        begin + b'7,"method":"ping"}',
+    ]
+
+    done = program.run_process("mcp", "--file", "notes.db", stdin=b"\n".join([*lines, b""]))
+
+    codes = [(one["id"], one.get("error", {}).get("code")) for one in done.lines]
+    assert codes == [
+        (1, -32602),
+        ("two", -32602),
+        (None, -32602),
+        (4, -32600),
+        (None, -32700),
+        (7, None),
+    ]
+    assert "send whole characters" in done.lines[0]["error"]["message"]
 
 
 def test_a_signal_ends_the_process_while_a_client_is_connected(program: Program) -> None:

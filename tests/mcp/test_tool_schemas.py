@@ -5,16 +5,16 @@ from jsonschema import Draft202012Validator
 
 from memrelay.memory.operations import all_operations, input_schema
 from memrelay.web.mcp.tool import Hints, Tool
-from memrelay.web.mcp.tools.declaration import UNEXPLAINED, Field, object_of, tool
+from memrelay.web.mcp.tools.declaration import UNEXPLAINED, Field, in_tool_words, object_of, tool
 from tests.support.mcp_tools import TOOLS
 
 # Arguments of tools by operation: the name of the argument, and of the field if it differs.
 FIELDS = {
     ("memory_remember", "entries.create"): "text=content memory tags metadata mode",
     ("memory_recall", "knowledge.context"): (
-        "query memory tags=entry_tags limit token_budget min_score"
+        "query memory tags=entry_tags limit token_budget min_score timezone"
     ),
-    ("memory_search", "records.search"): "query mode kind scope tags filter limit explain",
+    ("memory_search", "records.search"): "query mode kind scope tags filter limit explain timezone",
     ("memory_read", "records.list"): "kind scope tags filter order limit cursor deleted",
     ("memory_read", "records.get"): "guid",
     ("memory_write", "records.create"): "content kind tags key owner thread data expires_at",
@@ -30,7 +30,7 @@ FIELDS = {
 # Arguments that are no fields of an operation, or have texts of their own.
 OWN = {
     "memory_search": {"store"},
-    "memory_read": {"offset", "store"},
+    "memory_read": {"offset", "store", "memory"},
     "memory_write": {"append_to", "idempotency_key"},
     "memory_change": {"restore"},
     "memory_forget": {"guid"},
@@ -74,6 +74,7 @@ def test_an_argument_has_the_type_and_text_of_its_field(
     if argument not in UNEXPLAINED and (name, argument) != ("memory_read", "filter"):
         told = schema["description"].partition(" Example:")[0].removesuffix(".")
         text = " ".join(declared["description"].split()).replace(" (docs/filters.md)", "")
+        text = in_tool_words(text)
         assert told and text.startswith(told)
     default = DEFAULTS.get((name, argument), declared.get("default") or None)
     assert schema.get("default") == default
@@ -102,9 +103,8 @@ def test_schemas_are_closed_and_valid(one: Tool) -> None:
 def test_a_description_says_what_the_operations_do(one: Tool) -> None:
     assert 0 < len(one.description) <= 300
     for name in one.operations:
-        assert all_operations()[name].summary.partition(". ")[0].removesuffix(".") in (
-            one.description
-        )
+        summary = in_tool_words(all_operations()[name].summary)
+        assert summary.partition(". ")[0].removesuffix(".") in one.description
 
 
 def test_hints_agree_with_the_access_of_the_operations() -> None:
@@ -131,5 +131,5 @@ def test_a_long_description_is_refused() -> None:
         hints=Hints(),
     )
 
-    with pytest.raises(ValueError, match="has 318 characters, and at most 300 are allowed"):
+    with pytest.raises(ValueError, match="has 316 characters, and at most 300 are allowed"):
         declare(wordy)

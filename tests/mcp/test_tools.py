@@ -65,7 +65,7 @@ def test_a_recall_states_what_is_left_out(call: ToolCaller) -> None:
 
     assert text.endswith("</knowledge>\n2 more found; raise token_budget to read them.")
     assert call.text("memory_recall", query="tea", memory="notes", limit=0) == (
-        "No entry is about that."
+        "No fact is about that."
     )
 
 
@@ -195,9 +195,40 @@ def test_a_refused_call_names_the_rule_and_the_fix(
     assert rule in str(refused.value)
 
 
-@pytest.mark.parametrize("name", ["memory_read", "memory_change", "memory_history"])
-def test_the_id_of_a_fact_is_no_guid(call: ToolCaller, name: str) -> None:
-    fact = call("memory_remember", text=FACT)["id"]
+def test_facts_and_notes_are_listed_and_searched_apart(call: ToolCaller) -> None:
+    call("memory_write", content="Ada bought tea")
+    fact = call("memory_remember", text=FACT, tags=["drinks"], metadata={"page": 3})
+    call("memory_remember", text="Ben plays chess", memory="people")
 
-    with pytest.raises(ToolError, match="is the id of a remembered fact"):
-        call(name, guid=fact)
+    def list_facts(**named: Any) -> list[str]:
+        return [one["content"] for one in call("memory_read", **named)["items"]]
+
+    assert list_facts(memory="*") == [FACT, "Ben plays chess"]
+    assert list_facts(memory="notes") == list_facts(memory=fact["memory_id"]) == [FACT]
+    assert list_facts(memory="*", tags=["drinks"]) == [FACT]
+    assert list_facts(memory="*", limit=1, order="desc") == ["Ben plays chess"]
+    assert list_facts() == list_facts(filter={"scope": {"ne": "x"}}) == ["Ada bought tea"]
+    (hit,) = call("memory_search", query="Ada tea")["items"]
+    assert hit["record"]["content"] == "Ada bought tea"
+    (listed,) = call("memory_read", memory="notes")["items"]
+    assert (listed["id"], listed["memory"]) == (fact["id"], "notes")
+    assert (listed["tags"], listed["metadata"]) == (["drinks"], {"page": 3})
+    with pytest.raises(ToolError, match="no memory 'nobody'; known: notes, people"):
+        call("memory_read", memory="nobody")
+    with pytest.raises(ToolError, match="`memory` lists facts: omit `kind`"):
+        call("memory_read", memory="*", kind="note")
+
+
+def test_a_forgotten_fact_is_listed_restored_and_has_a_history(call: ToolCaller) -> None:
+    fact = call("memory_remember", text=FACT)["id"]
+    call("memory_forget", guid=fact, reason="a mistake")
+
+    (deleted,) = call("memory_read", memory="*", deleted=True)["items"]
+    restored = call("memory_change", guid=fact, restore=0)
+    states = call("memory_history", guid=fact)["items"]
+
+    assert deleted["id"] == restored["id"] == fact and restored["content"] == FACT
+    assert [one.get("change") for one in states] == [None, "restore", "delete"]
+    assert {one["record"]["id"] for one in states if "record" in one} == {fact}
+    assert call("memory_read", guid=fact)["content"] == FACT
+    assert call("memory_recall", query="what does Ada drink")["entry_ids"] == [fact]

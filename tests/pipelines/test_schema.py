@@ -125,6 +125,7 @@ MEANT = (  # well-formed values without a meaning, which only the check finds
     "not JSON",
     "must be a JSON object",
     "unknown language",
+    "unknown time zone",
     "the pattern has no group",
     "RE2 refuses",
     "recency and importance",

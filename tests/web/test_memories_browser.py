@@ -186,7 +186,8 @@ def test_times_are_those_of_the_browser(browser: Browser, pipelit: Pipelit) -> N
 
     # The day is shown unless it is today, the seconds if it is.
     clocks = [
-        re.fullmatch(r"(?:\d+ [A-Z][a-z]+ \d{4}, )?(\d\d):(\d\d)(?::\d\d)?", one) for one in shown
+        re.fullmatch(r"(?:\d+ [A-Z][a-z]+ \d{4}, )?(\d\d):(\d\d)(?::\d\d)? (?:UTC|GMT\+5:45)", one)
+        for one in shown
     ]
     utc, nepal = [int(clock[1]) * 60 + int(clock[2]) for clock in clocks if clock]
     assert (nepal - utc) % (24 * 60) == 5 * 60 + 45

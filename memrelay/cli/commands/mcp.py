@@ -5,9 +5,11 @@ import shutil
 import sys
 import time
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, ExitStack, closing
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from threading import Lock
 from typing import Annotated, Any
 
 import typer
@@ -29,15 +31,26 @@ from memrelay.cli.composition import (
 )
 from memrelay.cli.imports import load
 from memrelay.cli.options import PipelineOrNone
-from memrelay.cli.settings import CONFIG_VARIABLE, Settings, default_config_file
+from memrelay.cli.settings import (
+    CHECKOUT_FILE,
+    CONFIG_VARIABLE,
+    CURRENT_FILE,
+    Settings,
+    default_config_file,
+    process_environment,
+)
 from memrelay.cli.terminal.output import print_json
+from memrelay.cli.time_zone import find_machine_zone
 from memrelay.memory.control.catalog import Catalog
 from memrelay.memory.control.keys import ALL, SCOPES, Key, check_key
+from memrelay.memory.engine.time_zones import check_zone
+from memrelay.memory.errors import Refused, StoreBusy
 from memrelay.web.mcp.change_reader import Bus, ChangeReaders
 from memrelay.web.mcp.session import ACTOR, Session
 from memrelay.web.mcp.tool import NOT_INSTALLED, SDK
 from memrelay.web.mcp.toolsets import MEMORY, NAMES
 from memrelay.web.mcp.transports.local_targets import BusConnection, BusTarget, FileTarget
+from memrelay.worker.ownership.host_locks import NotTheOwner
 
 # How often a key is read again, which may be revoked meanwhile.
 READ_KEY_S = 1.0
@@ -63,6 +76,14 @@ File = Annotated[
         help="Serve a store file, without a bus. It is created if it does not exist.",
     ),
 ]
+TimeZone = Annotated[
+    str,
+    typer.Option(
+        metavar="ZONE",
+        help="The time zone of days such as `yesterday`. By default the pipeline's; with --file "
+        "the setting or the machine's.",
+    ),
+]
 Client = Annotated[
     str,
     typer.Option(
@@ -73,49 +94,89 @@ Client = Annotated[
 ]
 
 
+@dataclass(frozen=True, slots=True)
+class Served:
+    """What a client gets: the tools of a pipeline, or of a store file."""
+
+    pipeline: str | None
+    file: Path | None
+    toolset: str
+    key: str
+    timezone: str
+
+    @property
+    def arguments(self) -> list[str]:
+        """Return the arguments with which a client starts the command from any folder."""
+        served = ["--file", str(self.file.absolute())] if self.file else [str(self.pipeline)]
+        options = ["--toolset", self.toolset] if self.toolset != MEMORY else []
+        if self.key:
+            options += ["--key", make_reference_absolute(self.key, Path.cwd())]
+        if self.timezone:
+            options += ["--timezone", self.timezone]
+        return ["mcp", *served, *options]
+
+
 def mcp(
     pipeline: PipelineOrNone = None,
     *,
     toolset: Toolset = MEMORY,
     key: KeyText = "",
     file: File = None,
+    timezone: TimeZone = "",
     client: Client = "",
 ) -> None:
     """Serve an MCP client over stdin and stdout, until stdin ends. Logs go to stderr."""
-    _check_options(pipeline, toolset, key, file, client)
+    served = Served(pipeline, file and _expand(file), toolset, key, timezone)
+    _check_options(served, client)
     if client:
-        run_with_settings(
-            lambda settings: _print_configuration(
-                settings, client, pipeline, toolset, key, file=file
-            )
+        run_with_settings(lambda settings: _print_configuration(settings, client, served))
+        return
+    _note_ignored_settings()
+    serve = _serve_pipeline if served.file is None else _serve_file
+    run(lambda settings: serve(settings, served), in_any_folder=True)
+
+
+def _expand(path: Path) -> Path:
+    """Return a path without `~`. A client starts the program without a shell."""
+    try:
+        return path.expanduser()
+    except RuntimeError:
+        fail(f"{path}: this user has no home folder; write an absolute path")
+
+
+def _note_ignored_settings() -> None:
+    """Note a file of settings that is not read, because it may be that of another program."""
+    is_named = bool(process_environment().get(CONFIG_VARIABLE))
+    if CURRENT_FILE.is_file() and not is_named and CURRENT_FILE.resolve() != CHECKOUT_FILE:
+        note(
+            f"{CURRENT_FILE.absolute()} is not read, because clients start this program in folders "
+            f"of theirs; to read it, set {CONFIG_VARIABLE} to its path"
         )
-    elif file is not None:
-        run(lambda settings: _serve_file(settings, file, toolset))
-    else:
-        run(lambda settings: _serve_pipeline(settings, pipeline or "", toolset, key))
 
 
-def _check_options(
-    pipeline: str | None, toolset: str, key: str, file: Path | None, client: str
-) -> None:
+def _check_options(served: Served, client: str) -> None:
     """End the command if the options do not fit together."""
-    if (pipeline is None) == (file is None):
+    if (served.pipeline is None) == (served.file is None):
         fail("name a PIPELINE, or a store with --file FILE, and not both")
-    if toolset not in NAMES:
+    if served.toolset not in NAMES:
         fail(f"--toolset must be one of {', '.join(NAMES)}")
     if client and client not in CLIENTS:
         fail(f"--print must be one of {', '.join(CLIENTS)}")
-    if key and file is not None:
+    if served.key and served.file is not None:
         fail("a file has no keys; omit --key, or serve a pipeline")
+    try:
+        check_zone(served.timezone)
+    except Refused as error:
+        fail(f"--timezone: {error}")
     if find_spec(SDK) is None:
         fail(NOT_INSTALLED)
 
 
-async def _serve_pipeline(settings: Settings, pipeline: str, toolset: str, key: str) -> None:
+async def _serve_pipeline(settings: Settings, served: Served) -> None:
     async with AsyncExitStack() as stack:
         catalog = await stack.enter_async_context(open_catalog(settings))
-        uid = (await find_pipeline(catalog, pipeline)).uid
-        held = _HeldKey(catalog, await _find_key(catalog, key, uid)) if key else None
+        uid = (await find_pipeline(catalog, served.pipeline or "")).uid
+        held = _HeldKey(catalog, await _find_key(catalog, served.key, uid)) if served.key else None
         address = bus_address(settings)
         requester = await stack.enter_async_context(Requester(address))
         channels = await stack.enter_async_context(Channels(address))
@@ -129,7 +190,13 @@ async def _serve_pipeline(settings: Settings, pipeline: str, toolset: str, key: 
             held.scopes if held else lambda: SCOPES,
             held.name if held else ACTOR,
         )
-        session = Session(toolset, lambda uid: BusTarget(connection, uid), uid=uid, readers=readers)
+        session = Session(
+            served.toolset,
+            lambda uid: BusTarget(connection, uid),
+            uid=uid,
+            readers=readers,
+            timezone=served.timezone,
+        )
         await load(STDIO).serve_stdio(session)
 
 
@@ -190,30 +257,59 @@ def _now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-async def _serve_file(settings: Settings, file: Path, toolset: str) -> None:
+class _LazyStore:
+    """A store file that opens at its first call.
+
+    While another process holds it, calls fail, and each one tries again.
+    """
+
+    def __init__(self, file: Path, seal_keys: Sequence[str]) -> None:
+        self._file, self._seal_keys = file, seal_keys
+        self._stack, self._turn = ExitStack(), Lock()
+        self._store: Any = None
+
+    def operate(self, name: str, input: Mapping[str, Any]) -> Any:
+        """Call an operation on the file. Raises MemoryFault."""
+        with self._turn:
+            if self._store is None:
+                self._store = self._open()
+        return self._store.operate(name, input)
+
+    def close(self) -> None:
+        """Close the file, if it was opened."""
+        with self._turn:
+            self._stack.close()
+
+    def _open(self) -> Any:
+        # A client of a pipeline must not load the store engine.
+        module = load("memrelay.embedded.store")
+        try:
+            return self._stack.enter_context(
+                module.open_store(self._file, ACTOR, seal_keys=self._seal_keys)
+            )
+        except NotTheOwner as error:
+            raise StoreBusy(f"{error}; or serve its pipeline: memrelay mcp PIPELINE") from error
+        except OSError as error:
+            raise Refused(
+                f"{error.filename or self._file}: {error.strerror}; write the absolute path of a "
+                "file that this user may write, after --file"
+            ) from error
+
+
+async def _serve_file(settings: Settings, served: Served) -> None:
+    assert served.file is not None
     keys = [await _resolve(one) for one in seal_references(settings)]
-    # A client of a pipeline must not load the store engine.
-    with load("memrelay.embedded.store").open_store(file, ACTOR, seal_keys=keys) as store:
+    with closing(_LazyStore(served.file.absolute(), keys)) as store:
         target = FileTarget(store.operate)
-        session = Session(toolset, lambda _: target, uid="")
+        # The client runs on the machine of its user.
+        zone = served.timezone or settings.memory.timezone or find_machine_zone()
+        session = Session(served.toolset, lambda _: target, uid="", timezone=zone)
         await load(STDIO).serve_stdio(session)
 
 
-def _print_configuration(
-    settings: Settings,
-    client: str,
-    pipeline: str | None,
-    toolset: str,
-    key: str,
-    *,
-    file: Path | None,
-) -> None:
-    served = [pipeline] if file is None else ["--file", str(file.absolute())]
-    options = ["--toolset", toolset] if toolset != MEMORY else []
-    if key:
-        options += ["--key", make_reference_absolute(key, Path.cwd())]
+def _print_configuration(settings: Settings, client: str, served: Served) -> None:
     command, first = _find_command()
-    arguments = [*first, "mcp", *served, *options]
+    arguments = [*first, *served.arguments]
     print_json(
         make_configuration(client, command, arguments, _make_environment(settings)), indent=True
     )

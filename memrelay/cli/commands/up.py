@@ -11,6 +11,7 @@ from pathlib import Path
 
 import typer
 
+from memrelay.bus.client.url import Address
 from memrelay.bus.keys import swarm_key
 from memrelay.cli.composition import bus_name, bus_password_file, make_catalog
 from memrelay.cli.deployment import deploy, read_bundle
@@ -19,6 +20,7 @@ from memrelay.cli.process import POLL_INTERVAL_S, Service, serve
 from memrelay.cli.services import make_worker
 from memrelay.cli.settings import Settings
 from memrelay.cli.terminal.output import greet, print_json
+from memrelay.cli.time_zone import write_machine_zone
 from memrelay.cli.web_server import make_web
 from memrelay.installation import PROGRAM
 from memrelay.web.app import WebServer
@@ -51,12 +53,17 @@ def up(*, as_json: JsonLog = False) -> None:
     """Start the embedded bus, a worker and the web server, and deploy the sample pipeline."""
     # The web server stops first, so the worker still answers its open requests.
     serve(
-        make_web,
+        _make_web,
         make_worker,
         with_bus=True,
         prepare=partial(_deploy_sample, as_json=as_json),
         as_json=as_json,
     )
+
+
+def _make_web(settings: Settings, address: Address) -> WebServer:
+    write_machine_zone(settings)
+    return make_web(settings, address)
 
 
 @asynccontextmanager

@@ -81,12 +81,14 @@ def _record_lines(records: Sequence[Json]) -> list[str]:
     """Return time, kind, short guid and content. Further lines of the content are indented."""
     kinds = [str(record.get("kind", ""))[:20] for record in records]
     width = max(map(columns, kinds))
+    times = [moment(record.get("created_at")) for record in records]
+    time_width = max(map(columns, times))  # CEST is wider than CET
     lines = []
-    for record, kind in zip(records, kinds, strict=True):
+    for record, created, kind in zip(records, times, kinds, strict=True):
         first, *more = text_lines(record["content"])
-        created = moment(record.get("created_at"))
-        lines.append(f"{created}  {padded(kind, width)}  {short(record['guid'])}  {first}")
-        lines += [" " * (16 + width + SHORT_GUID + 7) + line for line in more]
+        heading = f"{padded(created, time_width)}  {padded(kind, width)}"
+        lines.append(f"{heading}  {short(record['guid'])}  {first}")
+        lines += [" " * (time_width + width + SHORT_GUID + 7) + line for line in more]
     return lines
 
 
@@ -114,9 +116,9 @@ def format_size(size: int) -> str:
 
 
 def moment(unix_ms: object, form: str = "%Y-%m-%d %H:%M") -> str:
-    """Return a local time. Return an invalid time as text."""
+    """Return a local time with its zone. Return an invalid time as text."""
     try:
-        return time.strftime(form, time.localtime(unix_ms / 1000))  # type: ignore[operator]
+        return time.strftime(f"{form} %Z", time.localtime(unix_ms / 1000))  # type: ignore[operator]
     except (TypeError, ValueError, OverflowError, OSError):
         return str(unix_ms)[:20]
 

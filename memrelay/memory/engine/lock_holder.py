@@ -40,7 +40,11 @@ def find_holder(file: Path | str, kind: str, byte: int = 0) -> int:
 
 def describe_writer(path: Path | str) -> str:
     """Return " (process NUMBER, NAME)" for the process with the write lock, "" if unknown."""
-    process = find_writer(path)
+    return describe_process(find_writer(path))
+
+
+def describe_process(process: int) -> str:
+    """Return " (process NUMBER, NAME)", "" for 0. The name is left out if it is unknown."""
     if not process:
         return ""
     name = ""

@@ -1,7 +1,7 @@
 """Format and parse timestamps."""
 
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Annotated
 
 from pydantic import Field
@@ -37,22 +37,23 @@ def next_change_ms(now_ms: int, before_ms: int) -> int:
     return max(now_ms, before_ms + 1)
 
 
-def parse_ms(text: str) -> int | None:
+def parse_ms(text: str, zone: tzinfo = UTC) -> int | None:
     """Parse a date, a date and time, or Unix ms, and return Unix ms. None if invalid.
 
-    A date means its first moment. The time zone is UTC unless the text names one.
+    A date means its first moment. The time is in `zone` unless the text names an offset. Of a local
+    time that occurs twice, the first counts.
     """
     if _UNIX_MS.fullmatch(text):
         return int(text)
-    unix_us = parse_us(text)
+    unix_us = parse_us(text, zone)
     # Round up: comparisons with whole milliseconds keep their result.
     return None if unix_us is None else -(-unix_us // 1000)
 
 
-def parse_us(text: str) -> int | None:
+def parse_us(text: str, zone: tzinfo = UTC) -> int | None:
     """Parse a date or a date and time, and return Unix microseconds. None if invalid.
 
-    A date means its first moment. The time zone is UTC unless the text names one.
+    A date means its first moment. The time is in `zone` unless the text names an offset.
     """
     if not _RFC_3339.fullmatch(text):
         return None
@@ -61,6 +62,6 @@ def parse_us(text: str) -> int | None:
     except ValueError:
         # An invalid date, such as February 30.
         return None
-    return ((moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - _EPOCH) // timedelta(
+    return ((moment if moment.tzinfo else moment.replace(tzinfo=zone)) - _EPOCH) // timedelta(
         microseconds=1
     )

@@ -7,6 +7,7 @@ is quoted here.
 import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
+from datetime import UTC, tzinfo
 from typing import Annotated
 
 from msgspec import Struct
@@ -96,6 +97,7 @@ NO_BOOSTS = Boosts()
 class _ParseState:
     """The state of a query during parsing."""
 
+    zone: tzinfo  # of dates and times without an offset
     found: dict[str, list[str]] = field(default_factory=dict)  # field of Query -> values
     after: list[int] = field(default_factory=list)
     before: list[int] = field(default_factory=list)
@@ -105,15 +107,15 @@ class _ParseState:
         self.found.setdefault(name, []).append(value)
 
 
-def parse(text: str) -> Query:
-    """Parse a query.
+def parse(text: str, zone: tzinfo = UTC) -> Query:
+    """Parse a query. Dates and times without an offset are in `zone`.
 
     Raises Refused: when it exceeds one of the limits above. `match_all` checks wanted words.
     """
     text = _QUOTED.sub(_straight_quotes, text.encode(errors="replace").decode().translate(_NOTHING))
     items = dict.fromkeys(_ITEM.findall(text))
     _check_size(items)
-    state = _ParseState()
+    state = _ParseState(zone)
     for item in items:
         _parse_item(item, state)
     query = Query(
@@ -214,7 +216,7 @@ def _filter(item: str, state: _ParseState) -> bool:
     if name not in ("after", "before"):
         state.add(name + "s", value)
         return True
-    moment = parse_ms(value)
+    moment = parse_ms(value, state.zone)
     if moment is not None:
         (state.after if name == "after" else state.before).append(moment)
     return moment is not None

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from datetime import UTC, tzinfo
 from functools import partial
 
 import apsw
@@ -105,13 +106,15 @@ class Ranker:
         conversations: bool = True,
         floor: bool = True,
         vector_share: float = VECTOR_SHARE,
+        zone: tzinfo = UTC,
     ) -> Ranked:
         """Return the best `limit` records that meet all conditions.
 
         `question` is the text that is compared with vectors. With `semantic`, only vectors count.
         Without `conversations`, threads are not turns of speakers: nothing is reranked, and the
         order is that of the scores. Without `floor`, the best records are returned however low
-        their scores are. `vector_share` is the part of meaning in a score of words and meaning.
+        their scores are. `vector_share` is the part of meaning in a score of words and meaning. The
+        days that the question names are those of `zone`.
 
         Raises VectorPending: when the vector of the question is not computed yet.
         Raises EmbeddingFault: when `semantic` is set and the store cannot compare vectors.
@@ -133,6 +136,7 @@ class Ranker:
                 question=question,
                 floor=floor,
                 vector_share=vector_share,
+                zone=zone,
             )
             ranked = factors.select_best(ranked, most)
             if is_reranked:
@@ -307,12 +311,13 @@ class Ranker:
         question: str,
         floor: bool,
         vector_share: float,
+        zone: tzinfo,
     ) -> tuple[Ranked, Callable[[], Floats] | None]:
         """Rank by words and, if the store has vectors, by meaning.
 
         The second value computes scores without neighbors; None without vectors.
         """
-        times, on_time = self._read_times(context, question, language)
+        times, on_time = self._read_times(context, question, language, zone)
         asking, stems = asking_part(question, language), self._stems_of(language)
         text = score_text(context, query, stems, language, times=times, asking=asking, floor=floor)
         compared = text.correct(asking or question)
@@ -345,7 +350,7 @@ class Ranker:
         return raise_minimum(found), ""
 
     def _read_times(
-        self, context: SearchContext, question: str, language: str
+        self, context: SearchContext, question: str, language: str, zone: tzinfo
     ) -> tuple[Times, Mask]:
         """Return the dates in a question, and which records were created then or name one.
 
@@ -354,8 +359,8 @@ class Ranker:
         layout = context.layout
         if language not in LANGUAGES or len(layout) > MAX_DATED:
             return NO_TIMES, np.zeros(len(layout), bool)
-        times = read_times(question, self._records.versions.now_ms)
-        on_time = self._filters.on_days(times.patterns, layout)
+        times = read_times(question, self._records.versions.now_ms, zone)
+        on_time = self._filters.on_days(times.patterns, layout, zone)
         phrases = [phrase for one in times.patterns[:MAX_PHRASED] for phrase in date_phrases(one)]
         if phrases:
             on_time |= self._holding(" OR ".join(f'"{phrase}"' for phrase in phrases), layout)

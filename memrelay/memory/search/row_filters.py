@@ -1,7 +1,9 @@
 """Cached sets of rows that pass the filters of searches, updated together with the layout."""
 
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from datetime import tzinfo
+from itertools import chain
 from typing import Any
 
 import apsw
@@ -14,9 +16,12 @@ from memrelay.memory.engine.filter_sql import Clause, Conditions, where
 from memrelay.memory.engine.row_arrays import Rows, numbers
 from memrelay.memory.engine.row_metadata import Since, rows_with
 from memrelay.memory.search.layout import Layout
+from memrelay.memory.search.text.dates import LAST_YEAR, find_spans
 
-ON_DAYS = "strftime('{form}', r.created_at / 1000, 'unixepoch') IN (SELECT value FROM json_each(?))"
-PARTS = "%Y", "%m", "%d"  # of a day, in the syntax of strftime
+IN_SPAN = "(r.created_at >= ? AND r.created_at < ?)"
+SPANS_AT_ONCE = 100  # spans of time in one query
+EPOCH_YEAR, YEAR_MS = 1970, 31_556_952_000
+FIRST_AND_LAST = "SELECT min(created_at), max(created_at) FROM records"
 KEPT_SETS = 16  # sets of a store; 8 bytes for each row
 # With more tags than this, one query for all is faster: the first tag excludes most records.
 MAX_SEPARATE_TAGS = 4
@@ -43,26 +48,29 @@ class Filters:
             together = mask if together is None else together & mask
         return together
 
-    def on_days(self, patterns: Iterable[str], layout: Layout) -> NDArray[np.bool_]:
-        """Return by place whether a record was created on a day that matches a pattern, in UTC.
+    def on_days(self, patterns: Collection[str], layout: Layout, zone: tzinfo) -> NDArray[np.bool_]:
+        """Return by place whether a record was created on a day that matches a pattern, in a zone.
 
-        Patterns look like `2023-05-07` or `____-05-__`. Patterns of one form share a query,
-        because a scan takes one microsecond per record.
+        Patterns look like `2023-05-07` or `____-05-__`. They share queries, because a scan takes
+        one microsecond per record.
         """
-        mask, together = np.zeros(len(layout), bool), dict[str, list[str]]()
-        for pattern in patterns:
-            named = [
-                (part, value)
-                for part, value in zip(PARTS, pattern.split("-"), strict=True)
-                if "_" not in value
-            ]
-            together.setdefault("-".join(part for part, _ in named), []).append(
-                "-".join(value for _, value in named)
-            )
-        for form, days in together.items():
-            clause = ON_DAYS.format(form=form), (orjson.dumps(days).decode(),)
+        mask = np.zeros(len(layout), bool)
+        has_any_year = any(pattern.startswith("_") for pattern in patterns)
+        spans_of_all = find_spans(patterns, zone, self._years() if has_any_year else range(0))
+        for start in range(0, len(spans_of_all), SPANS_AT_ONCE):
+            spans = spans_of_all[start : start + SPANS_AT_ONCE]
+            condition = " OR ".join([IN_SPAN] * len(spans))
+            clause = f"({condition})", tuple(chain.from_iterable(spans))
             mask[layout.places(self._rows_of(clause))] = True
         return mask
+
+    def _years(self) -> range:
+        """Return the years in which the records were created in any zone, and maybe more."""
+        first, last = next(iter(self._connection.execute(FIRST_AND_LAST)))
+        if first is None:
+            return range(0)
+        begin, end = (EPOCH_YEAR + ms // YEAR_MS for ms in (first, last))
+        return range(begin - 1, min(end, LAST_YEAR) + 2)
 
     def change(self, since: Since) -> None:
         """Update the sets: rows above `since.row` are new, `since.changed` rows were modified."""

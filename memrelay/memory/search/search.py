@@ -11,6 +11,7 @@ from pydantic import Field
 
 from memrelay.memory.engine.filter_sql import Conditions, Given, compiled
 from memrelay.memory.engine.store import Transaction
+from memrelay.memory.engine.time_zones import DEFAULT_ZONE, MaybeZone, find_zone
 from memrelay.memory.errors import EmbeddingFault, Refused, ResultTooLarge
 from memrelay.memory.operations import Context, operation
 from memrelay.memory.records.filters import Filter
@@ -72,6 +73,7 @@ class SearchInput(Struct, frozen=True):
     given: Given | None = None  # a compiled filter
     plain: bool = False  # whether the query has no syntax
     with_agents: bool = False  # whether the memory of agents can be found
+    timezone: str = DEFAULT_ZONE  # of days and times that the query names
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +109,11 @@ class SearchRecords:
     """Whether to explain the score of each hit, or why nothing was found."""
     plain: bool = False
     """Whether the query is plain text: quotes, stars, minus signs and filters are no syntax."""
+    timezone: MaybeZone = ""
+    """The time zone of `after:`, `before:` and phrases such as `yesterday`, like `Europe/Berlin`.
+
+    By default that of the bundle, else UTC.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +157,7 @@ def search_records(tx: Transaction, request: SearchRecords, context: Context) ->
         given=compiled(request.filter),
         plain=request.plain,
         with_agents=is_agent_memory(request.kind),
+        timezone=request.timezone or context.timezone,
     )
     try:
         if not request.explain:
@@ -234,7 +242,9 @@ def search_explained(tx: Transaction, request: SearchInput) -> tuple[list[Record
 
 def _parse(request: SearchInput) -> Query:
     """Return the parsed query. Raises Refused."""
-    return plain(request.query) if request.plain else parse(request.query)
+    if request.plain:
+        return plain(request.query)
+    return parse(request.query, find_zone(request.timezone))
 
 
 def combine_conditions(tx: Transaction, query: Query, request: SearchInput) -> Conditions:
@@ -273,6 +283,7 @@ def _rank(tx: Transaction, request: SearchInput, query: Query, conditions: Condi
             question=_question(request, query),
             semantic=request.mode == "semantic",
             boosts=request.boosts,
+            zone=find_zone(request.timezone),
         )
     except EmbeddingFault as fault:
         raise Refused(str(fault)) from fault

@@ -297,7 +297,9 @@ async def _check_body(request: web.Request, uid: str | None = None) -> Checked:
     """Check the bundle in the body. Raises Unavailable if too many checks wait."""
     body, services = await read_body(request), get_services(request)
     async with services.checks.turn(get_caller(request).key):
-        return await asyncio.to_thread(check, body, uid=uid, secrets=services.secrets)
+        return await asyncio.to_thread(
+            check, body, uid=uid, secrets=services.secrets, timezone=services.options.timezone
+        )
 
 
 def _get_accepted(checked: Checked) -> CheckedBundle:

@@ -44,9 +44,9 @@ def format_age(seconds: float) -> str:
 
 
 def format_time(unix_ms: int) -> str:
-    """Return the local time of day, with the date unless it is today."""
+    """Return the server's time of day with its zone, and with the date unless it is today."""
     then, now = time.localtime(unix_ms / 1000), time.localtime()
-    return time.strftime("%H:%M:%S" if then[:3] == now[:3] else "%Y-%m-%d %H:%M:%S", then)
+    return time.strftime("%H:%M:%S %Z" if then[:3] == now[:3] else "%Y-%m-%d %H:%M:%S %Z", then)
 
 
 def format_pause(reason: str) -> str:

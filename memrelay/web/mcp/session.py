@@ -12,6 +12,8 @@ from memrelay.web.mcp.tool import Target, ToolError
 SESSION = "session"
 # The actor of changes by a client that has no key.
 ACTOR = "mcp"
+# The argument of tools, and the part of a URL, with the time zone of the user.
+TIMEZONE = "timezone"
 # Uids that an error lists.
 MAX_LISTED = 20
 
@@ -36,6 +38,8 @@ class Session:
     readers: ChangeReaders | None = None
     # The connection of the request, which a stream aborts if its client stops reading.
     transport: Transport | None = None
+    # Time zone of the client's user, for calls that name none; "" for the pipeline's.
+    timezone: str = ""
 
     @property
     def takes_pipeline(self) -> bool:

@@ -17,7 +17,13 @@ MAX_FAULTS = 20
 RETRY_AFTER_S = 1.0
 SDK = "mcp"
 # Advice that names operations, in the names that a client of MCP knows.
-ADVICE = {"records.list or records.search": "memory_read or memory_search"}
+ADVICE = {
+    "records.list or records.search": "memory_read or memory_search",
+    "records.history": "memory_history",
+    "entries.list lists them": "memory_read with `memory` lists them",
+}
+# The built-in store of the facts.
+FACT_STORE = "memories"
 NOT_INSTALLED = f"the MCP server needs an extra package: {install_extra('mcp')}"
 
 

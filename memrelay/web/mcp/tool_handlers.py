@@ -16,7 +16,7 @@ from mcp_types import INVALID_PARAMS
 
 from memrelay.memory.operations import known_operation
 from memrelay.web.api.operation_routes import scopes_of
-from memrelay.web.mcp.session import Session, get_session
+from memrelay.web.mcp.session import TIMEZONE, Session, get_session
 from memrelay.web.mcp.tool import JsonObject, Target, Tool, ToolError, refuse
 from memrelay.web.mcp.tools.files import FILE_TOOLS
 from memrelay.web.mcp.tools.graph import GRAPH_TOOLS
@@ -135,6 +135,8 @@ async def run_tool(session: Session, tool: Tool, arguments: JsonObject) -> types
     pipeline = None
     if session.takes_pipeline:
         pipeline, arguments = take_pipeline(arguments)
+    if session.timezone and TIMEZONE in tool.input_schema["properties"]:
+        arguments = {TIMEZONE: session.timezone} | arguments
     value = await tool.run(await session.find_target(pipeline), arguments)
     text = orjson.dumps(value).decode() if tool.to_text is None else tool.to_text(value)
     return types.CallToolResult(

@@ -12,9 +12,9 @@ INSTRUCTIONS = {
     "memory_recall.\n"
     "- Remember when the user states a lasting fact, a preference or a decision: call "
     "memory_remember with one short, complete sentence. A repeated text is skipped.\n"
-    "- Search with memory_search to find records by words or meaning. Use memory_read for a whole "
-    "record, memory_write and memory_change for structured records, memory_history for earlier "
-    "versions.\n"
+    "- Search with memory_search to find notes by words or meaning. Use memory_read for a whole "
+    "note, or with `memory` to list facts (`*`: all). Use memory_write for notes. memory_history "
+    "shows earlier versions, and memory_change with restore 0 undoes memory_forget.\n"
     "- Forget only what the user asks you to forget.\n"
     "- If a call fails, its text states the rule and the fix. Correct the arguments and call "
     f"again.\n{AS_DATA}",

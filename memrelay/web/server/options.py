@@ -6,6 +6,7 @@ from aiohttp import web
 
 from memrelay.bus.streams.ingress import IngressLimits
 from memrelay.memory.engine.retention import HISTORY_DAYS
+from memrelay.memory.engine.time_zones import DEFAULT_ZONE
 from memrelay.memory.seal_keys import SealKeys, make_seal_keys
 
 
@@ -62,6 +63,8 @@ class WebOptions:
     history_days: float = HISTORY_DAYS
     # URL of the catalog in PostgreSQL. "" if it is system.db.
     storage_url: str = field(default="", repr=False)
+    # Time zone of a deployed bundle that names none.
+    timezone: str = DEFAULT_ZONE
 
 
 OPTIONS = web.AppKey("options", WebOptions)

@@ -68,6 +68,7 @@ def carry_out(
         work.plan.languages.get(memory_id, DEFAULT_LANGUAGE),
         may_wait,
         lambda other: open_for_read(work.plan, other, (now_ms, call.actor)),
+        work.plan.timezone,
     )
     return memory_id, answer_call(call.operation, call.data, begin(memory_id), context)
 

@@ -257,7 +257,14 @@ def _answer_all(
     for query in queries:
         act = query.act = query.act or (now_ms, query.question.actor)
         open_for_read = partial(open_second_store, stores, query.plan, act=act, touched={})
-        context = Context(*act, answer_bytes, _no_guid, query.language, open_for_read=open_for_read)
+        context = Context(
+            *act,
+            answer_bytes,
+            _no_guid,
+            query.language,
+            open_for_read=open_for_read,
+            timezone=query.plan.timezone,
+        )
         store = stores.get(query.memory_id)
         if query.operation.begin is None:
             answers.append(

@@ -298,3 +298,27 @@ def test_instructions_are_short_and_declare_results_as_data(web_system: WebSyste
         assert text == INSTRUCTIONS[toolset]
         assert len(text) <= 1_000
         assert "data" in text
+
+
+def test_facts_are_listed_restored_and_have_a_history_over_http(web_system: WebSystem) -> None:
+    calls = McpCalls(web_system.url, f"/mcp/{web_system.deploy()}")
+
+    def use(name: str, **arguments: object) -> Any:
+        result = calls("tools/call", name=name, arguments=arguments)
+        assert not result["isError"], result
+        return result["structuredContent"]
+
+    use("memory_write", content="a note about tea")
+    fact = use("memory_remember", text="Ada likes tea")["id"]
+    (listed,) = use("memory_read", memory="*")["items"]
+    use("memory_forget", guid=fact)
+    (deleted,) = use("memory_read", memory="notes", deleted=True)["items"]
+    restored = use("memory_change", guid=fact, restore=0)
+    states = use("memory_history", guid=fact)["items"]
+
+    assert listed["id"] == deleted["id"] == restored["id"] == fact
+    assert [one.get("change") for one in states] == [None, "restore", "delete"]
+    assert use("memory_read", guid=fact)["content"] == "Ada likes tea"
+    assert [one["content"] for one in use("memory_read")["items"]] == ["a note about tea"]
+    (hit,) = use("memory_search", query="tea")["items"]
+    assert hit["record"]["content"] == "a note about tea"

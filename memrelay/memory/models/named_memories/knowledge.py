@@ -10,6 +10,7 @@ from pydantic import Field
 
 from memrelay.memory.engine.filter_sql import Conditions, compiled
 from memrelay.memory.engine.store import Transaction
+from memrelay.memory.engine.time_zones import MaybeZone, find_zone
 from memrelay.memory.engine.timestamps import Moment, format_time
 from memrelay.memory.errors import RecordNotFound, Refused
 from memrelay.memory.models.named_memories.memories import (
@@ -68,6 +69,9 @@ class SearchKnowledge:
     """The language of stems and stop words; `none` for neither. By default the store's."""
     filter: Filter | None = None
     """Only entries that pass this filter (docs/filters.md); `data` is the metadata of an entry."""
+    timezone: MaybeZone = ""
+    """The time zone of phrases such as `yesterday`, like `Europe/Berlin`; by default the bundle's,
+    else UTC."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +173,7 @@ def _search(
         request.language or context.language,
         question=request.query,
         vector_share=VECTOR_SHARE,
+        zone=find_zone(request.timezone or context.timezone),
     )
     ranked, least = rank(floor=False), request.min_score or 0
     if relevant and ranked.missing_retriever:
@@ -263,6 +268,9 @@ class KnowledgeConfig:
     """How the agent extracts facts. Not used here."""
     memory: MaybeMemory = ""
     """Only entries of the memory with this name or id. `memory_ids` may name further memories."""
+    timezone: MaybeZone = ""
+    """The time zone of phrases such as `yesterday`, like `Europe/Berlin`; by default the bundle's,
+    else UTC."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,6 +308,7 @@ def knowledge_context(
             request.min_score,
             request.limit,
             filter=request.filter,
+            timezone=request.timezone,
         )
         knowledge = find_knowledge(tx, search, context, relevant=request.min_score is None)
     lines, ids, size = [], [], len((BEGIN + END).encode())

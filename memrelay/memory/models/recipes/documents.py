@@ -14,6 +14,7 @@ from memrelay.memory.engine.filter_sql import Conditions, compiled
 from memrelay.memory.engine.keyed_table import new_state
 from memrelay.memory.engine.memory_id import built_in_store
 from memrelay.memory.engine.store import Store, Transaction
+from memrelay.memory.engine.time_zones import find_zone
 from memrelay.memory.engine.timestamps import Moment, format_time
 from memrelay.memory.engine.versions import State, StoredRecord
 from memrelay.memory.errors import (
@@ -613,6 +614,7 @@ def _rank(
             conversations=False,
             floor=floor,
             vector_share=VECTOR_SHARE,
+            zone=find_zone(context.timezone),
         )
 
     try:

@@ -375,6 +375,7 @@ def search_items(tx: Transaction, request: SearchItems, context: Context) -> Ite
         mode="hybrid",
         language=context.language,
         given=Given(f"({among} AND {IS_VISIBLE})", (listed,), {"stores": stores}),
+        timezone=context.timezone,
     )
     hits = []
     for record in search(tx, query):

@@ -4,7 +4,8 @@ rank higher (docs/recall.md).
 
 import re
 from collections.abc import Iterable, Iterator
-from datetime import UTC, date, datetime, timedelta
+from datetime import MAXYEAR, UTC, date, datetime, timedelta, tzinfo
+from itertools import islice
 from typing import NamedTuple
 
 from memrelay.memory.search.text.stopwords import without_stop_words
@@ -77,6 +78,9 @@ _RELATIVE = re.compile(
 )
 # Characters of a question that are read.
 MAX_CHARACTERS = 10_000
+# Spans of time that a question may name, which bounds the conditions of its search.
+MAX_SPANS = 1000
+LAST_YEAR = 2100  # of a date without a year
 
 
 class Times(NamedTuple):
@@ -93,14 +97,14 @@ class Times(NamedTuple):
 NO_TIMES = Times()
 
 
-def read_times(question: str, now_ms: int = 0) -> Times:
+def read_times(question: str, now_ms: int = 0, zone: tzinfo = UTC) -> Times:
     """Return the dates that a question names, each once. Each part of the text matches one form at
     most.
 
-    Words such as `yesterday` are relative to `now_ms`, in UTC. They name no date if it is 0.
+    Words such as `yesterday` are relative to `now_ms` in `zone`. They name no date if it is 0.
     """
     patterns: dict[str, None] = {}
-    today = datetime.fromtimestamp(now_ms / 1000, UTC).date() if now_ms > 0 else None
+    today = datetime.fromtimestamp(now_ms / 1000, zone).date() if now_ms > 0 else None
 
     def replace_date(match: re.Match[str]) -> str:
         found = list(_find_patterns(match, today))
@@ -141,6 +145,50 @@ def date_phrases(pattern: str) -> list[str]:
     return (
         [*phrases, pattern.replace("-", " ").rstrip("_ ")] if "_" not in year + month else phrases
     )
+
+
+def find_spans(patterns: Iterable[str], zone: tzinfo, years: range) -> list[tuple[int, int]]:
+    """Return the times of date patterns in a zone, as (first Unix ms, first Unix ms after).
+
+    The spans are ascending and disjoint, at most MAX_SPANS. A date without a year stands for that
+    date in each of `years`.
+    """
+    spans = islice(_spans_of(patterns, zone, years), MAX_SPANS)
+    merged: list[tuple[int, int]] = []
+    for first, end in sorted(spans):
+        if merged and first <= merged[-1][1]:
+            merged[-1] = merged[-1][0], max(end, merged[-1][1])
+        else:
+            merged.append((first, end))
+    return merged
+
+
+def _spans_of(patterns: Iterable[str], zone: tzinfo, years: range) -> Iterator[tuple[int, int]]:
+    for pattern in patterns:
+        year, month, day = pattern.split("-")
+        for number in years if "_" in year else (int(year),):
+            first = f"{number:04}-{month}-{day}".replace("__", "01")
+            try:
+                begins = date.fromisoformat(first)
+            except ValueError:
+                continue  # February 29 of another year
+            yield _unix_ms(begins, zone), _unix_ms(_find_end(begins, month, day), zone)
+
+
+def _find_end(begins: date, month: str, day: str) -> date:
+    """Return the day after a day, a month or a year."""
+    if begins.year == MAXYEAR:
+        return date.max
+    if "_" not in day:
+        return begins + timedelta(1)
+    if "_" not in month and begins.month < 12:
+        return begins.replace(month=begins.month + 1)
+    return date(begins.year + 1, 1, 1)
+
+
+def _unix_ms(day: date, zone: tzinfo) -> int:
+    """Return the first moment of a day in a zone."""
+    return int(datetime(day.year, day.month, day.day, tzinfo=zone).timestamp() * 1000)
 
 
 def _find_patterns(match: re.Match[str], today: date | None) -> Iterable[str]:

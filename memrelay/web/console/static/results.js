@@ -13,9 +13,11 @@ const results = (() => {
     return value !== null && typeof value === "object" && typeof value.guid === "string" && typeof value.content === "string";
   }
 
+  const LOCAL = { year: "numeric", month: "2-digit", day: "2-digit", hour: "2-digit", minute: "2-digit", timeZoneName: "short" };
+
   function formatTime(unix_ms) {
     const then = new Date(unix_ms);
-    return Number.isNaN(then.getTime()) ? "" : then.toLocaleString("sv-SE").slice(0, 16);
+    return Number.isNaN(then.getTime()) ? "" : then.toLocaleString("sv-SE", LOCAL);
   }
 
   function makeRow(record) {

@@ -2,7 +2,7 @@
 "use strict";
 
 (() => {
-  const DAY = { year: "numeric", month: "short", day: "numeric" }, CLOCK = { hour: "2-digit", minute: "2-digit" };
+  const DAY = { year: "numeric", month: "short", day: "numeric" }, CLOCK = { hour: "2-digit", minute: "2-digit", timeZoneName: "short" };
 
   function localize(root) {
     const now = new Date();

@@ -39,7 +39,7 @@ def fit_record(view: JsonObject, offset: int = 0, *, room: int = MAX_BYTES) -> J
         return view
     cut: JsonObject = {CONTENT: shown, "content_length": len(text)}
     if end < len(text):
-        how = f"call memory_read with guid {view['guid']} and offset {end}"
+        how = f"call memory_read with guid {view.get('guid') or view['id']} and offset {end}"
         cut |= {"next_offset": end, "to_continue": how}
     return view | cut
 

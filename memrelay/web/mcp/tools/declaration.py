@@ -26,16 +26,29 @@ UNEXPLAINED = (
     "kind",
     "limit",
     "metadata",
+    "order",
     "owner",
     "query",
     "reason",
     "scope",
     "text",
     "thread",
+    "timezone",
     "token_budget",
 )
 # A client of a tool has no documentation files.
 DOCUMENT = re.compile(r" \(docs/[a-z-]+\.md\)")
+# A note is a record, and a fact is an entry of a named memory.
+TOOL_WORDS = tuple(
+    (re.compile(rf"\b{word}\b"), tool_word)
+    for word, tool_word in (
+        ("an entry", "a fact"),
+        ("entry", "fact"),
+        ("entries", "facts"),
+        ("record", "note"),
+        ("records", "notes"),
+    )
+)
 FIRST_SENTENCE = re.compile(r".*?[.](?=\s|$)", re.DOTALL)
 # The other hints mean nothing for a tool that only reads, and each costs tokens.
 READS = Hints(read_only=True, destructive=None, idempotent=None)
@@ -72,12 +85,14 @@ def tool(
     def declare(run: Run) -> Tool:
         return Tool(
             run.__name__,
-            title,
+            in_tool_words(title),
             _describe(run, operations),
             {
                 "type": "object",
                 "properties": {
-                    name: _field_schema(name, one) if isinstance(one, Field) else one
+                    name: _in_tool_words(
+                        _field_schema(name, one) if isinstance(one, Field) else one
+                    )
                     for name, one in arguments.items()
                 },
                 "required": list(required),
@@ -97,13 +112,26 @@ def _describe(run: Run, operations: tuple[str, ...]) -> str:
     """Return the docstring and the first sentence of each operation's summary."""
     advice = " ".join((run.__doc__ or "").split())
     does = [first_sentence(known_operation(name).summary) for name in operations]
-    description = " ".join([*does, advice])
+    description = in_tool_words(" ".join([*does, advice]))
     if len(description) > MAX_DESCRIPTION:
         raise ValueError(
             f"the description of {run.__name__} has {len(description)} characters, "
             f"and at most {MAX_DESCRIPTION} are allowed"
         )
     return description
+
+
+def in_tool_words(text: str) -> str:
+    """Return a text about operations in the words of the tools: notes and facts."""
+    for word, tool_word in TOOL_WORDS:
+        text = word.sub(tool_word, text)
+    return text
+
+
+def _in_tool_words(schema: JsonObject) -> JsonObject:
+    if "description" not in schema:
+        return schema
+    return schema | {"description": in_tool_words(schema["description"])}
 
 
 def _field_schema(argument: str, field: Field) -> JsonObject:

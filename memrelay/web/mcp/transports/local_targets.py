@@ -21,6 +21,7 @@ from memrelay.pipelines.rules import report_validation_error
 from memrelay.web.api.operation_routes import hide_output, scope_of_command, scopes_of
 from memrelay.web.mcp.session import ACTOR
 from memrelay.web.mcp.tool import (
+    FACT_STORE,
     JsonObject,
     bus_failure,
     describe_faults,
@@ -117,7 +118,7 @@ class FileTarget:
         self, operation: str, input: JsonObject, *, store: str = "", idempotency_key: str = ""
     ) -> Any:
         """Call an operation on the file. Raises ToolError."""
-        if store:
+        if store not in ("", FACT_STORE):
             raise refuse("a file is one store; omit `store`")
         if idempotency_key:
             raise refuse("a file keeps no idempotency keys; omit `idempotency_key`")

@@ -13,7 +13,8 @@ from memrelay.bus.errors import BusError
 from memrelay.bus.request import NewCall
 from memrelay.bus.streams.entry import LONGEST_ID, is_valid_id
 from memrelay.memory.control.keys import SCOPES
-from memrelay.memory.errors import StoreBroken, StoreBusy
+from memrelay.memory.engine.time_zones import check_zone
+from memrelay.memory.errors import Refused, StoreBroken, StoreBusy
 from memrelay.memory.operations import all_operations
 from memrelay.pipelines.json_text import too_many_keys
 from memrelay.web.api.operation_routes import scopes_of
@@ -21,7 +22,7 @@ from memrelay.web.api.operations import check_command, hide_stored_text, send_ca
 from memrelay.web.auth.access import get_caller, list_visible, requires
 from memrelay.web.mcp.change_reader import ChangeReaders
 from memrelay.web.mcp.lazy import Lazy
-from memrelay.web.mcp.session import ACTOR, SESSION, Session
+from memrelay.web.mcp.session import ACTOR, SESSION, TIMEZONE, Session
 from memrelay.web.mcp.tool import (
     NOT_INSTALLED,
     SDK,
@@ -56,11 +57,12 @@ DOCUMENTATION = documented(
         404: "The pipeline or the JSON-RPC method does not exist.",
         405: "Only POST is offered: the server keeps no sessions.",
         406: "Accept must allow application/json and text/event-stream.",
-        422: "The body has too many keys.",
+        422: "The body has too many keys, or no time zone has that name.",
         501: "The extra `mcp` is not installed.",
     },
     body="A JSON-RPC message of the Model Context Protocol.",
     media_type=ANY,
+    query={TIMEZONE: "The user's time zone, like Europe/Berlin; the pipeline's by default."},
     schemas={400: Any, 404: Any, 406: Any},
 )
 # The errors of REST name this header; a tool has an argument in its place.
@@ -137,6 +139,7 @@ async def _serve_toolset(request: web.Request, toolset: str) -> web.StreamRespon
         list_uids=partial(_list_uids, request),
         readers=request.config_dict[READERS],
         transport=request.transport,
+        timezone=_read_timezone(request),
     )
     body = await read_json_body(request)
     max_keys = get_services(request).options.json_keys
@@ -144,6 +147,15 @@ async def _serve_toolset(request: web.Request, toolset: str) -> web.StreamRespon
         raise Unprocessable(f"the JSON has more than {max_keys} keys (web.max_json_keys)")
     application = await request.config_dict[APPLICATIONS].get(toolset)
     return await serve_asgi(request, application, body, {SESSION: session})
+
+
+def _read_timezone(request: web.Request) -> str:
+    """Return the zone in the URL of the client, "" for none. Raises Unprocessable."""
+    name = request.query.get(TIMEZONE, "")
+    try:
+        return check_zone(name)
+    except Refused as error:
+        raise Unprocessable(f"`?{TIMEZONE}`: {error}") from error
 
 
 async def _list_uids(request: web.Request) -> Sequence[str]:
