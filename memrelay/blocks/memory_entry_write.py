@@ -32,13 +32,13 @@ class EntryArgs(NamedMemoryArgs):
     tags: Tags = ()
     """Tags of a new entry: a JSON array in a string, an array, or a comma list."""
     duplicate_threshold: Threshold = DUPLICATE
-    """Similarity from which an entry counts as a duplicate and the text is skipped. A value above 1
-    disables the rule."""
+    """Similarity from which an entry counts as a duplicate and the text is skipped. Above 1, only
+    an equal text is skipped."""
     update_threshold: Threshold = RELATED
     """Similarity from which the text is added to an entry. A value above 1 disables the rule."""
     mode: Mode | None = None
-    """`skip`, `merge`, `create` or `supersede`, as in `entries.create`. The default is the rule in
-    [memories.md](memories.md)."""
+    """`current`, `skip`, `merge`, `create` or `supersede`, as in `entries.create`. By default,
+    related texts are appended ([memories.md](memories.md))."""
 
     @property
     def embeds(self) -> bool:

@@ -24,10 +24,12 @@ from memrelay.memory.models.agent_memory.facts import (
 )
 from memrelay.memory.models.agent_memory.procedures import match_procedure
 from memrelay.memory.models.agent_memory.scopes import GLOBAL, GivenId, Ids
+from memrelay.memory.search.text.contentless import has_content
 
 # Episodes that a query is compared with.
 NEWEST = 5
 MAX_QUERY_CHARACTERS = 1024
+ENGLISH = "english"
 
 
 class RecallArgs(AgentMemoryArgs):
@@ -101,8 +103,13 @@ def _answer_key(call: Call, args: RecallArgs, ids: Ids, key: str) -> Message:
 
 
 def _search(call: Call, args: RecallArgs, ids: Ids, query: str) -> list[dict[str, Any]]:
-    """Return the facts, the procedure and the episodes that match a query."""
+    """Return the facts, the procedure and the episodes that match a query.
+
+    A query without content, such as `what do you know about me?`, gets the newest facts.
+    """
     results = _search_facts(call, args, ids, query) if args.includes("facts") else []
+    if not results and args.includes("facts") and not has_content(query, ENGLISH):
+        results = _shown(visible_facts(call.tx, ids, args.limit))
     if args.includes("procedures"):
         procedure = match_procedure(call.tx, args.agent_id, query)
         if procedure is not None:

@@ -167,6 +167,7 @@ def encode_input(operation: Operation, given: dict[str, Any]) -> bytes:
         for name, value in given.items()
         if value != []
     }
+    given = {**operation.face_defaults, **given}
     if operation.has_caller:
         given[VOUCHED] = CONTEXTS
     try:

@@ -385,12 +385,13 @@ def _make_key_header(key: str | None) -> dict[str, str]:
 
 
 def _changed_fields(operation: Operation, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of the input that differ from their defaults."""
+    """Return the fields of the input that differ from their defaults in /v1."""
+    defaults = {field.name: field.default for field in fields(operation.input)}
+    defaults |= operation.face_defaults
     return {
-        field.name: arguments[field.name]
-        for field in fields(operation.input)
-        if field.name != VOUCHED
-        and (field.default is MISSING or arguments[field.name] != field.default)
+        name: arguments[name]
+        for name, default in defaults.items()
+        if name != VOUCHED and (default is MISSING or arguments[name] != default)
     }
 
 

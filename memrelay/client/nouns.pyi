@@ -226,9 +226,10 @@ class RemoteEntries(Noun):
             source: Literal["manual", "agent", "extraction", "orchestration"] = "manual",
             tags: Strings = (), metadata: JsonObject | None = None,
             duplicate_threshold: float = 0.95, update_threshold: float = 0.75,
-            mode: Literal["skip", "merge", "create", "supersede"] | None = None, memory: str = "",
-            dry_run: bool = False, idempotency_key: str | None = None) -> WrittenEntry:
-        """Write an entry: create it, add it to a similar entry, or skip it as a duplicate."""
+            mode: Literal["skip", "merge", "create", "supersede", "current"] | None = "current",
+            memory: str = "", dry_run: bool = False,
+            idempotency_key: str | None = None) -> WrittenEntry:
+        """Write an entry: create it, update a similar entry, or skip it as a duplicate."""
     write = create
     async def delete(self, pipeline: str, id: str, *, memory_id: str = "", if_version: Strings = (),
             reason: str | None = "", idempotency_key: str | None = None) -> None:
@@ -242,7 +243,7 @@ class RemoteEntries(Noun):
         """List the entries of a named memory, optionally by tags, source and filter, in pages."""
     async def update(self, pipeline: str, id: str, *, memory_id: str = "",
             content: str | None = None, tags: Strings | None = None,
-            metadata: JsonObject | None = None, if_version: Strings = (),
+            metadata: JsonObject | None = None, if_version: Strings = (), reason: str | None = "",
             idempotency_key: str | None = None) -> EntryView:
         """Change the given fields of an entry, without deduplication."""
 
@@ -925,9 +926,10 @@ class BlockingEntries(Noun):
             source: Literal["manual", "agent", "extraction", "orchestration"] = "manual",
             tags: Strings = (), metadata: JsonObject | None = None,
             duplicate_threshold: float = 0.95, update_threshold: float = 0.75,
-            mode: Literal["skip", "merge", "create", "supersede"] | None = None, memory: str = "",
-            dry_run: bool = False, idempotency_key: str | None = None) -> WrittenEntry:
-        """Write an entry: create it, add it to a similar entry, or skip it as a duplicate."""
+            mode: Literal["skip", "merge", "create", "supersede", "current"] | None = "current",
+            memory: str = "", dry_run: bool = False,
+            idempotency_key: str | None = None) -> WrittenEntry:
+        """Write an entry: create it, update a similar entry, or skip it as a duplicate."""
     write = create
     def delete(self, pipeline: str, id: str, *, memory_id: str = "", if_version: Strings = (),
             reason: str | None = "", idempotency_key: str | None = None) -> None:
@@ -941,7 +943,8 @@ class BlockingEntries(Noun):
         """List the entries of a named memory, optionally by tags, source and filter, in pages."""
     def update(self, pipeline: str, id: str, *, memory_id: str = "", content: str | None = None,
             tags: Strings | None = None, metadata: JsonObject | None = None,
-            if_version: Strings = (), idempotency_key: str | None = None) -> EntryView:
+            if_version: Strings = (), reason: str | None = "",
+            idempotency_key: str | None = None) -> EntryView:
         """Change the given fields of an entry, without deduplication."""
 
 class BlockingEpisodes(Noun):
@@ -1605,9 +1608,9 @@ class EmbeddedEntries(Noun):
             source: Literal["manual", "agent", "extraction", "orchestration"] = "manual",
             tags: Strings = (), metadata: JsonObject | None = None,
             duplicate_threshold: float = 0.95, update_threshold: float = 0.75,
-            mode: Literal["skip", "merge", "create", "supersede"] | None = None, memory: str = "",
-            dry_run: bool = False) -> WrittenEntry:
-        """Write an entry: create it, add it to a similar entry, or skip it as a duplicate."""
+            mode: Literal["skip", "merge", "create", "supersede", "current"] | None = "current",
+            memory: str = "", dry_run: bool = False) -> WrittenEntry:
+        """Write an entry: create it, update a similar entry, or skip it as a duplicate."""
     write = create
     def delete(self, id: str, *, memory_id: str = "", if_version: Strings = (),
             reason: str | None = "") -> None:
@@ -1621,7 +1624,7 @@ class EmbeddedEntries(Noun):
         """List the entries of a named memory, optionally by tags, source and filter, in pages."""
     def update(self, id: str, *, memory_id: str = "", content: str | None = None,
             tags: Strings | None = None, metadata: JsonObject | None = None,
-            if_version: Strings = ()) -> EntryView:
+            if_version: Strings = (), reason: str | None = "") -> EntryView:
         """Change the given fields of an entry, without deduplication."""
 
 class EmbeddedEpisodes(Noun):

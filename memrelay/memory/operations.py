@@ -9,7 +9,7 @@ with, and returns the output. The owner of the store may do other work in betwee
 """
 
 from collections.abc import Callable, Generator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, Never, TypeVar, get_args, get_type_hints
 
@@ -118,6 +118,8 @@ class Operation:
     begin: Callable[[Any, Any, Context], Steps] | None = None
     # The access to its commands, None if every call needs `access`.
     commands: CommandAccess | None = None
+    # Values of fields that /v1, the command line and Python pass if a caller names none.
+    face_defaults: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     @property
     def takes_store(self) -> bool:
@@ -190,6 +192,7 @@ def operation(
     imports: bool = False,
     stepwise: bool = False,
     commands: CommandAccess | None = None,
+    face_defaults: Mapping[str, Any] | None = None,
 ) -> Callable[[Run], Run]:
     """Register the decorated function as the operation `name`. Raises ValueError: the name is used
     twice.
@@ -226,6 +229,7 @@ def operation(
             imports,
             run if stepwise else None,
             commands,
+            face_defaults or {},
         )
         return run
 
@@ -277,9 +281,13 @@ def all_operations() -> dict[str, Operation]:
 
 @cache
 def input_schema(operation: Operation) -> dict[str, Any]:
-    """Return the JSON schema of the fields that a caller may send. Do not change it."""
+    """Return the JSON schema of the fields that a caller of /v1, the command line or Python may
+    send. Do not change it.
+    """
     schema = operation.adapter.json_schema()
     fields = {name: field for name, field in schema["properties"].items() if name != VOUCHED}
+    for name, default in operation.face_defaults.items():
+        fields[name] = fields[name] | {"default": default}
     return schema | {"properties": fields, "required": schema.get("required", [])}
 
 

@@ -97,6 +97,14 @@ def test_an_empty_text_lists_the_newest_changes(tx: Store) -> None:
     assert keys_of(recall(tx, '{"key": "", "query": null}', limit=1)) == ["a"]
 
 
+def test_a_query_without_content_gets_the_newest_facts(tx: Store) -> None:
+    for number, key in enumerate(("color", "city", "food")):
+        keep(tx, key, now_ms=NOW + number)
+
+    assert keys_of(recall(tx, query("what do you know about me?"), limit=2)) == ["food", "city"]
+    assert recall(tx, query("what about tea?")) == "No memories found for query: what about tea?"
+
+
 def test_a_query_finds_facts_by_words(tx: Store) -> None:
     for key in ("lesson_local_time_command", "local_time_zone", "get-local-time", "color"):
         keep(tx, key)

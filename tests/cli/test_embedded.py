@@ -10,9 +10,11 @@ from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
+import orjson
 import pytest
 
 from memrelay import open_store
+from memrelay.cli.operation_command import encode_input
 from memrelay.memory.errors import (
     RecordDamaged,
     RecordNotFound,
@@ -21,6 +23,7 @@ from memrelay.memory.errors import (
     StoreBusy,
     VersionConflict,
 )
+from memrelay.memory.operations import known_operation
 from memrelay.worker.ownership.host_locks import NotTheOwner, alone
 from tests.memory.builders import assert_sound
 from tests.support.bundles import make_bundle, make_uid
@@ -443,6 +446,26 @@ def test_an_unknown_embedder_is_refused(tmp_path: Path) -> None:
         open_store(tmp_path / "notes.db", embedder="remote"),  # type: ignore[arg-type]
     ):
         pass
+
+
+def test_a_new_state_replaces_the_old_one_by_default(tmp_path: Path) -> None:
+    old, new = "The user prefers aisle seats", "The user prefers window seats"
+    with open_store(tmp_path / "notes.db") as store:
+        for memory in ("current", "seed"):
+            for text in (old, new):
+                mode = {"mode": None} if memory == "seed" else {}
+                written = store.entries.create(memory=memory, content=text, **mode)
+
+            assert written.content == (new if memory == "current" else f"{old}\n{new}")
+            assert written.replaced == ((old,) if memory == "current" else ())
+
+
+def test_the_command_line_writes_current_states() -> None:
+    entries = known_operation("entries.create")
+    fields = {"memory_id": "m", "content": "tea"}
+
+    assert orjson.loads(encode_input(entries, fields))["mode"] == "current"
+    assert orjson.loads(encode_input(entries, fields | {"mode": "merge"}))["mode"] == "merge"
 
 
 def test_an_entry_with_the_same_meaning_is_stored_once(tmp_path: Path) -> None:

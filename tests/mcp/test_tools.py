@@ -133,6 +133,34 @@ def test_a_change_and_a_deletion_can_be_undone(call: ToolCaller) -> None:
     assert states[-1]["actor"] == "mcp"
 
 
+def test_a_corrected_fact_replaces_the_old_one_and_says_so(call: ToolCaller) -> None:
+    for text in ("The user prefers aisle seats", "The user prefers window seats"):
+        written = call("memory_remember", text=text)
+    text = call("memory_recall", query="which seats does the user prefer")["text"]
+
+    assert written["replaced"] == ["The user prefers aisle seats"]
+    assert "write the old text again with the mode `create`" in written["hint"]
+    assert "window" in text and "aisle" not in text
+
+    call("memory_remember", text="The user prefers aisle seats", mode="create")
+    both = call("memory_recall", query="which seats does the user prefer")["text"]
+    assert "window" in both and "aisle" in both
+
+
+def test_a_fact_is_changed_by_the_id_that_recall_prints(call: ToolCaller) -> None:
+    fact = call("memory_remember", text=FACT)["id"]
+
+    changed = call("memory_change", guid=fact, content="Ada likes mint tea", tags=["drinks"])
+    text = call("memory_recall", query="what does Ada drink")["text"]
+
+    assert (changed["guid"], changed["content"]) == (fact, "Ada likes mint tea")
+    assert f"({fact})] Ada likes mint tea" in text
+    with pytest.raises(ToolError, match="has a text, tags and data only: omit `kind`"):
+        call("memory_change", guid=fact, kind="note")
+    with pytest.raises(ToolError, match="give `content`, `tags` or `data`"):
+        call("memory_change", guid=fact, reason="none")
+
+
 def test_a_fact_is_forgotten_by_its_id(call: ToolCaller) -> None:
     fact = call("memory_remember", text=FACT)["id"]
 

@@ -36,6 +36,21 @@ def test_the_four_writes_in_soats_documentation(soat: Soat) -> None:
     )
 
 
+def test_v1_replaces_an_old_state_and_soats_path_appends_the_new_one(soat: Soat) -> None:
+    old, new = "The user prefers aisle seats", "The user prefers window seats"
+    by_soat, by_v1 = soat.make("soat"), soat.make("v1")
+    path = f"/v1/pipelines/{soat.uid}/entries"
+
+    for text in (old, new):
+        appended = soat.write(by_soat, text).json
+        replaced = soat("POST", path, {"memory_id": by_v1, "content": text}).json
+    seed = soat("POST", path, {"memory_id": by_v1, "content": old, "mode": None}).json
+
+    assert (appended["action"], appended["content"]) == ("updated", f"{old}\n{new}")
+    assert (replaced["content"], replaced["replaced"]) == (new, [old])
+    assert (seed["content"], seed["replaced"]) == (f"{new}\n{old}", [])
+
+
 def test_facts_in_a_script_unknown_to_the_embedder_are_distinguished(soat: Soat) -> None:
     memory = soat.make()
 

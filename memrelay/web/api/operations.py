@@ -306,6 +306,7 @@ async def _read_input(request: web.Request, operation: Operation, route: Operati
         given[IN_HEADER] = versions
     if IF_ABSENT in route.body_fields and requires_absence(request):
         given[IF_ABSENT] = True
+    given = {**operation.face_defaults, **given}
     return _validate(operation, given, report, is_text=route.method in IN_QUERY)
 
 

@@ -85,7 +85,7 @@ class FactView:
     confidence: float
     """0 to 1: the confidence given, lowered by contradictions to half of it at most."""
     times_confirmed: int
-    """How often the fact was written again."""
+    """How often the fact was written; 1 for a new one."""
     times_contradicted: int
     """How often it was written again with another value."""
     access_count: int
@@ -119,7 +119,7 @@ def view_fact(stored: StoredFact) -> FactView:
         data.get("value"),
         data.get("fact_type", DEFAULT_TYPE),
         data.get("base", 1.0) * (good + 1) / (good + bad + 1),
-        good,
+        good + 1,  # the first write has no counter
         bad,
         counters.uses,
         None if counters.used_at is None else format_time(counters.used_at),

@@ -1,6 +1,6 @@
 """Entries of named memories, which are deduplicated when they are written (docs/memories.md)."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from heapq import nlargest
 from typing import Annotated, Any, Literal, NamedTuple
@@ -21,6 +21,7 @@ from memrelay.memory.models.named_memories.dedup.similarity import (
     SAME_TEXT,
     Similarity,
     compare,
+    contradicts,
     curve_of,
     is_contradicted_later,
     related_score,
@@ -70,14 +71,21 @@ from memrelay.memory.records.writing import WriteInput, write
 from memrelay.memory.search.embedding.questions import EmbeddedQuestion
 from memrelay.memory.search.text.words import plain_tokens
 
-Mode = Literal["skip", "merge", "create", "supersede"]
+Mode = Literal["skip", "merge", "create", "supersede", "current"]
+# The mode of /v1, the command line, Python and MCP if a caller names none.
+FACE_MODE: Mode = "current"
 # Entries compared by shared words, and again by near vectors. A comparison takes a third of a ms.
 CANDIDATES = 8
 # Entries with rare words of the text from which these are chosen; each takes 2 us.
 MAX_WITH_WORDS = 1000
 # The same number if vectors provide candidates too.
 MAX_WITH_BOTH = 300
-CLOSE_SCORE = 0.80  # the score of the cosine from which on texts are compared without shared words
+CLOSE_SCORE = RELATED  # the score of the cosine from which on texts need no shared words
+MOST_CONTRADICTED = 64  # lines that are looked at for a contradiction
+KEEP_BOTH = (
+    "`replaced` holds the texts that the new one replaced; the history keeps them. "
+    "If both are true, write the old text again with the mode `create`"
+)
 NOT_SIMILAR = Similarity(0.0, "nothing like it")
 Threshold = Annotated[float, Field(ge=0, le=2)]  # no score is above 1
 
@@ -102,7 +110,8 @@ class NewEntry(NamedTuple):
 class PlannedWrite(NamedTuple):
     """The effect that a write will have: `after` is the entry that then holds the text.
 
-    `old` is the existing entry; None if the write creates one.
+    `old` is the existing entry; None if the write creates one. `replaced` are its texts that the
+    new one replaces.
     """
 
     action: Action
@@ -110,6 +119,7 @@ class PlannedWrite(NamedTuple):
     old: Record | None
     after: Record
     extras: RecordExtras
+    replaced: tuple[str, ...] = ()
 
 
 class WriteResult(NamedTuple):
@@ -118,6 +128,7 @@ class WriteResult(NamedTuple):
     guid: str
     action: Action
     similarity: Similarity
+    replaced: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,15 +146,19 @@ class CreateEntry:
     metadata: Data | None = None
     """More data: a JSON object of at most 64 KiB. An updated entry receives its new keys."""
     duplicate_threshold: Threshold = DUPLICATE
-    """The similarity from which on the entry is skipped as a duplicate. Above 1: never."""
+    """The similarity from which on the entry is skipped as a duplicate.
+
+    Above 1, only an equal text is skipped.
+    """
     update_threshold: Threshold = RELATED
     """The similarity from which on the text is added to an existing entry. Above 1: never."""
     mode: Mode | None = None
     """How to treat similar entries.
 
-    By default the thresholds decide. `skip` never updates an entry. `merge` also updates an entry
-    that is a duplicate. `supersede` replaces the text of an overlapping entry. `create` compares
-    nothing.
+    `current` replaces what the text contradicts, and the history keeps it. Without a contradiction,
+    and with null, the thresholds decide, and related texts are appended. `skip` never updates an
+    entry. `merge` also updates an entry that is a duplicate. `supersede` replaces the overlapping
+    text of an entry. `create` compares nothing.
     """
     memory: MaybeMemory = ""
     """The name or id of the memory to write to. An unknown name creates a memory.
@@ -159,9 +174,16 @@ class CreateEntry:
     """
 
 
-@operation("entries.create", access="write", mutates=True, store="memories", embeds="content")
+@operation(
+    "entries.create",
+    access="write",
+    mutates=True,
+    store="memories",
+    embeds="content",
+    face_defaults={"mode": FACE_MODE},
+)
 def create_entry(tx: Transaction, new: CreateEntry, context: Context) -> WrittenEntry:
-    """Write an entry: create it, add it to a similar entry, or skip it as a duplicate.
+    """Write an entry: create it, update a similar entry, or skip it as a duplicate.
 
     Raises Refused: when the input names no memory, or two.
     Raises RecordNotFound: when no memory has the id.
@@ -214,7 +236,7 @@ def view_written_entry(tx: Transaction, written: WriteResult) -> WrittenEntry:
     record, extras = fetch(tx, written.guid)
     confirmed = tx.table(EntryTable).confirmed(written.guid)
     fields = entry_fields(record, extras, tx.memory_id, confirmed)
-    return _view(fields, written.action, written.similarity)
+    return _view(fields, written.action, written.similarity, written.replaced)
 
 
 def view_planned_entry(tx: Transaction, planned: PlannedWrite, now_ms: int) -> WrittenEntry:
@@ -225,12 +247,19 @@ def view_planned_entry(tx: Transaction, planned: PlannedWrite, now_ms: int) -> W
     fields = entry_fields(planned.after, planned.extras, tx.memory_id, confirmed)
     if planned.old is None:
         fields |= {"id": "", "version": ""}
-    return _view(fields, planned.action, planned.similarity)
+    return _view(fields, planned.action, planned.similarity, planned.replaced)
 
 
-def _view(fields: dict[str, Any], action: Action, similarity: Similarity) -> WrittenEntry:
+def _view(
+    fields: dict[str, Any], action: Action, similarity: Similarity, replaced: tuple[str, ...]
+) -> WrittenEntry:
     return WrittenEntry(
-        **fields, action=action, score=round(similarity.score, 4), why=similarity.why
+        **fields,
+        action=action,
+        score=round(similarity.score, 4),
+        why=similarity.why,
+        replaced=replaced,
+        hint=KEEP_BOTH if replaced else "",
     )
 
 
@@ -252,16 +281,24 @@ def plan_write(tx: Transaction, new: NewEntry, question: EmbeddedQuestion | None
     guids = tx.table(EntryTable).same(new.memory, make_digest(new.content))
     unexpired = (_find_record(tx, guid) for guid in guids)
     same = next((record for record in unexpired if record is not None), None)
-    if same is not None and new.duplicate_threshold <= SAME_TEXT.score:
+    if same is not None:
         is_written_so = new.content in (same.content, *same.content.split("\n"))
         return _plan_repeat(tx, new, same, SAME_TEXT if is_written_so else SAME_BUT_FORM)
-    old, similarity = _most_similar(tx, new, question)
+    candidates = _compare_candidates(tx, new, question)
+    old, similarity = _most_similar(tx, new, candidates)
+    if new.mode == "current" and similarity.score < new.duplicate_threshold:
+        planned = _plan_correction(tx, new, candidates)
+        if planned is not None:
+            return planned
     decided = _decide(new, similarity.score)
     if old is None or decided == "create":
         return plan_creation(new, similarity)
     if decided == "skip":
         return _plan_repeat(tx, new, old, similarity)
-    planned = _plan_update(tx, new, old, similarity, how=decided)
+    if decided == "supersede":
+        planned = _plan_replacement(tx, new, old, similarity, _overlapping(new, old))
+    else:
+        planned = _plan_update(tx, new, old, similarity)
     return planned or plan_creation(new, similarity)
 
 
@@ -288,7 +325,7 @@ def apply_write(
         _update(tx, new, planned.old, planned, question)
     elif new.confirms:
         tx.table(EntryTable).confirm(planned.old.guid, new.now_ms)
-    return WriteResult(planned.after.guid, planned.action, planned.similarity)
+    return WriteResult(planned.after.guid, planned.action, planned.similarity, planned.replaced)
 
 
 def _create(
@@ -311,8 +348,10 @@ def _update(
     planned: PlannedWrite,
     question: EmbeddedQuestion | None,
 ) -> None:
+    stored = tx.records.by_guid(old.guid)
+    assert stored is not None  # the plan read it
     try:
-        vector = embed_merged(tx, planned.after.content, question)
+        vector = embed_merged(tx, stored.row, old.content, planned.after.content, question)
     except VectorPending:
         if new.may_wait:
             raise
@@ -336,27 +375,93 @@ def _store_new_vector(
 def _plan_repeat(
     tx: Transaction, new: NewEntry, old: Record, similarity: Similarity
 ) -> PlannedWrite:
-    """Confirm an entry that states the text, or restore the text if a later line contradicts it."""
+    """Confirm an entry that states the text, or restore the text if a later line contradicts it.
+
+    The modes `current` and `supersede` also take away the lines that the text contradicts.
+    """
+    if new.mode in ("current", "supersede"):
+        contradicted = _contradicted_lines(new.content, split_lines(old.content))
+        if contradicted and len(contradicted) < len(split_lines(old.content)):
+            planned = _plan_replacement(tx, new, old, similarity, contradicted)
+            if planned is not None:
+                return planned
     if new.mode != "skip" and _is_outdated(new.content, old.content):
         similarity = similarity._replace(why=f"{similarity.why}, but a later line contradicts it")
-        # Also in mode `supersede`: the entry's other lines may still hold.
-        planned = _plan_update(tx, new, old, similarity, how="merge")
+        planned = _plan_update(tx, new, old, similarity)
         if planned is not None:
             return planned
     return PlannedWrite("skipped", similarity, old, old, tx.records.extras(old.guid))
 
 
 def _plan_update(
-    tx: Transaction, new: NewEntry, old: Record, similarity: Similarity, *, how: Mode
+    tx: Transaction, new: NewEntry, old: Record, similarity: Similarity
 ) -> PlannedWrite | None:
-    """Update the existing entry; returns None if it would exceed the size limits."""
-    content = new.content if how == "supersede" else merged(old.content, new.content)
+    """Add the text to the existing entry; returns None if it would exceed the size limits."""
+    content = merged(old.content, new.content)
     if content == old.content and _is_outdated(new.content, old.content):
         # A line that holds again moves to the end.
         content = moved_to_end(old.content, new.content)
-    extras = tx.records.extras(old.guid)
     if content == old.content:
-        return PlannedWrite("skipped", similarity, old, old, extras)
+        return PlannedWrite("skipped", similarity, old, old, tx.records.extras(old.guid))
+    return _plan_change(tx, new, old, similarity, content)
+
+
+def _plan_correction(
+    tx: Transaction, new: NewEntry, candidates: list[tuple[Record, Similarity]]
+) -> PlannedWrite | None:
+    """Replace what the text contradicts, in the entry that changed last; None if there is none."""
+    room, found = MOST_CONTRADICTED, list[tuple[Record, Similarity, list[str]]]()
+    for old, similarity in sorted(candidates, key=lambda one: -one[1].score):
+        lines = split_lines(old.content)[-room:] if room else []
+        room -= len(lines)
+        if contradicted := _contradicted_lines(new.content, lines):
+            found.append((old, similarity, contradicted))
+    if not found:
+        return None
+    old, similarity, contradicted = max(found, key=lambda one: one[0].updated_at)
+    return _plan_replacement(tx, new, old, similarity, contradicted)
+
+
+def _contradicted_lines(new: str, lines: Sequence[str]) -> list[str]:
+    """Return the lines that a text of one line contradicts."""
+    return [] if "\n" in new else [line for line in lines if contradicts(new, line)]
+
+
+def _overlapping(new: NewEntry, old: Record) -> list[str]:
+    """Return the lines of an entry that overlap with the text, or all if none does by itself."""
+    lines = split_lines(old.content)
+    if len(lines) < 2 or "\n" in new.content:
+        return lines
+    overlapping = [
+        line
+        for line in lines[-MOST_CONTRADICTED:]
+        if contradicts(new.content, line)
+        or compare(new.content, line, None, "").score >= new.update_threshold
+    ]
+    return overlapping or lines
+
+
+def _plan_replacement(
+    tx: Transaction, new: NewEntry, old: Record, similarity: Similarity, replaced: Sequence[str]
+) -> PlannedWrite | None:
+    """Put the text in the place of lines of an entry; returns None if it would be too large."""
+    rest = [line for line in split_lines(old.content) if line not in replaced]
+    content = moved_to_end("\n".join(rest), new.content) if rest else new.content
+    if content == old.content:
+        return PlannedWrite("skipped", similarity, old, old, tx.records.extras(old.guid))
+    planned = _plan_change(tx, new, old, similarity, content)
+    if planned is None:
+        return None
+    source = old.source if rest else new.source
+    after = planned.after._replace(source=source)
+    return planned._replace(after=after, replaced=tuple(replaced))
+
+
+def _plan_change(
+    tx: Transaction, new: NewEntry, old: Record, similarity: Similarity, content: str
+) -> PlannedWrite | None:
+    """Plan the entry with another text; returns None if it would exceed the size limits."""
+    extras = tx.records.extras(old.guid)
     data = as_text((orjson.loads(extras.data) if extras.data else {}) | dict(new.metadata))
     if len(content) > MAX_ENTRY_CHARACTERS or len((data or "").encode()) > MOST_BYTES:
         return None
@@ -364,7 +469,6 @@ def _plan_update(
     after = old._replace(
         content=content,
         tags=tags,
-        source=new.source if how == "supersede" else old.source,
         score=0.0,
         updated_at=next_change_ms(new.now_ms, old.updated_at),
     )
@@ -376,7 +480,7 @@ def _is_outdated(new: str, old: str) -> bool:
     """Return whether a later line of the entry contradicts the text."""
     if "\n" in new or "\n" not in old:
         return False
-    return is_contradicted_later(new, [line for line in split_lines(old) if overlap(new, line)])
+    return is_contradicted_later(new, split_lines(old))
 
 
 def _decide(new: NewEntry, score: float) -> Mode:
@@ -389,22 +493,32 @@ def _decide(new: NewEntry, score: float) -> Mode:
     return "supersede" if new.mode == "supersede" else "merge"
 
 
-def _most_similar(
+def _compare_candidates(
     tx: Transaction, new: NewEntry, question: EmbeddedQuestion | None
+) -> list[tuple[Record, Similarity]]:
+    """Return the entries of the memory that may be similar, the oldest first, and their scores."""
+    fingerprint = str(question.embedder.fingerprint) if question is not None else ""
+    candidates = _candidates(tx, new, question)
+    return [
+        (record, _compare(new.content, record.content, cosine, fingerprint))
+        for _, record, cosine in sorted(candidates, key=lambda one: one[0])
+    ]
+
+
+def _most_similar(
+    tx: Transaction, new: NewEntry, candidates: list[tuple[Record, Similarity]]
 ) -> tuple[Record | None, Similarity]:
     """Return the most similar entry of the memory, the oldest of equal ones, and its score."""
-    within = Conditions({"scope": new.memory, "kind": KIND})
-    fingerprint = str(question.embedder.fingerprint) if question is not None else ""
-    best, similarity = None, NOT_SIMILAR
-    candidates = _candidates(tx, new, within, question)
-    for _, record, cosine in sorted(candidates, key=lambda one: one[0]):
-        compared = _compare(new.content, record.content, cosine, fingerprint)
-        if best is None or compared.score > similarity.score:
-            best, similarity = record, compared
+    if candidates:
+        return max(candidates, key=lambda one: one[1].score)
     # with a threshold of 0, every entry is similar enough
-    if best is None and min(new.duplicate_threshold, new.update_threshold) <= 0:
-        best = next(tx.records.select(within, "asc", 1, 0), None)
-    return best, similarity
+    if min(new.duplicate_threshold, new.update_threshold) <= 0:
+        return next(tx.records.select(_within(new), "asc", 1, 0), None), NOT_SIMILAR
+    return None, NOT_SIMILAR
+
+
+def _within(new: NewEntry) -> Conditions:
+    return Conditions({"scope": new.memory, "kind": KIND})
 
 
 def _compare(new: str, old: str, cosine: float | None, fingerprint: str) -> Similarity:
@@ -427,17 +541,17 @@ def _compare(new: str, old: str, cosine: float | None, fingerprint: str) -> Simi
     near = [line for line in nearest if overlap(new, line)]
     if not near and cosine is None:
         return NOT_SIMILAR
-    text = old if len(lines) > MOST_LINES else "\n".join(near or nearest[:1])
-    together = compare(new, text, cosine, fingerprint)
+    together = compare(new, "\n".join(near or nearest[:1]), cosine, fingerprint)
     by_line = [compare(new, line, None, fingerprint) for line in near]
     return max([together, *by_line], key=lambda one: one.score)
 
 
 def _candidates(
-    tx: Transaction, new: NewEntry, within: Conditions, question: EmbeddedQuestion | None
+    tx: Transaction, new: NewEntry, question: EmbeddedQuestion | None
 ) -> list[tuple[int, Record, float | None]]:
     """Return (row, record, cosine) of entries with shared rare words or near vectors."""
     tx.records.complete()
+    within = _within(new)
     most = MAX_WITH_WORDS if question is None else MAX_WITH_BOTH
     words = tx.table(EntryTable).rare(plain_tokens(new.content), most)
     match = " OR ".join(f'"{word}"' for word in words)
@@ -575,6 +689,8 @@ class UpdateEntry:
     """The new metadata object; it replaces the present one."""
     if_version: Versions = ()
     """Change only if the entry has one of these versions."""
+    reason: Reason = ""
+    """The reason, kept in the history."""
 
 
 @operation("entries.update", access="write", mutates=True, store="memories", embeds="content")

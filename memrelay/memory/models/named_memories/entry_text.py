@@ -3,6 +3,8 @@
 Entries work without vectors.
 """
 
+import math
+import struct
 from functools import lru_cache
 from hashlib import blake2b
 
@@ -112,22 +114,31 @@ def request_vector(tx: Transaction, text: str) -> EmbeddedQuestion | None:
 
 
 def embed_merged(
-    tx: Transaction, text: str, question: EmbeddedQuestion | None
+    tx: Transaction, row: int, old: str, text: str, question: EmbeddedQuestion | None
 ) -> EmbeddedQuestion | None:
-    """Return the vector of a text that is known only inside the transaction.
+    """Return the vector of an entry that had the text `old`, and now has `text`.
 
-    `question` is the vector of the text that is merged into it. Without one, the embedder is
-    not available, and None is returned.
+    `question` is the vector of the text that was merged into it, and `row` that of its record. A
+    local embedder is not called, because that would take the time of the transaction: the vector is
+    the mean of those of the lines. Returns None if one of them has no vector.
 
     Raises VectorPending: a retry finds the vector. Only an endpoint has to be awaited.
     """
     if question is None or question.embedder.waits:
         return request_vector(tx, text) if question is not None else None
-    try:
-        (vector,) = question.embedder.embed([text])
-    except EmbeddingFault:
+    lines = len(split_lines(text))
+    if lines < 2 or text == old:
+        return question
+    vectors = tx.vectors.serving()
+    found = tx.vectors.read_rows(vectors, [row]) if vectors is not None else []
+    if not found or not found[0][1]:
         return None
-    return _meaningful(EmbeddedQuestion(vector, question.embedder))
+    mean = question.vector.copy()
+    mean[:] = struct.unpack(f"<{mean.size}e", found[0][1])  # without loading numpy here
+    mean *= lines - 1
+    mean += question.vector
+    length = math.sqrt(float(mean @ mean))
+    return EmbeddedQuestion(mean / length, question.embedder) if length else None
 
 
 def store_vector(tx: Transaction, row: int, text: str, question: EmbeddedQuestion) -> None:

@@ -84,11 +84,16 @@ class WrittenEntry(EntryView):
     """An entry and the outcome of a write."""
 
     action: Action
-    """created: a new entry; updated: merged into an existing one; skipped: it existed already."""
+    """created: a new entry; updated: an existing one has the text now; skipped: it had it already.
+    """
     score: float
     """Similarity to the most similar entry, from 0 to 1."""
     why: str
     """How the score was computed."""
+    replaced: tuple[str, ...] = ()
+    """The texts that the new one replaced. The history keeps them."""
+    hint: str = ""
+    """How to keep the replaced texts too; "" if none was replaced."""
 
 
 def memory_view(memory: Memory, memory_id: str) -> MemoryView:

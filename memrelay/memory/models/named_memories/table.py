@@ -167,6 +167,10 @@ SAME_TEXT = (
     "SELECT r.guid FROM entry_lines AS l JOIN records AS r ON r.guid = l.guid "
     "WHERE l.memory = ? AND l.digest = ? ORDER BY r.row"
 )
+CONFIRMED = (
+    "SELECT guid FROM entries WHERE memory IN (SELECT value FROM json_each(?)) "
+    "AND confirmations > 0 ORDER BY {} DESC LIMIT ?"
+)
 BATCH = 1000
 WORD_TABLES = (
     "CREATE VIRTUAL TABLE IF NOT EXISTS temp.entry_words "
@@ -203,7 +207,7 @@ class EntryTable(StoreTable):
     Buffered records must be in their table. It keeps the set of common words in memory.
     """
 
-    READS = ("confirmed", "rare")
+    READS = ("confirmed", "latest", "rare")
 
     def __init__(self, store: Store) -> None:
         super().__init__(store)
@@ -229,6 +233,15 @@ class EntryTable(StoreTable):
             "SELECT confirmations, confirmed_at FROM entries WHERE guid = ?", (guid,)
         ).fetchone()
         return Confirmed(*row) if row else Confirmed(0, None)
+
+    def latest(self, memories: Iterable[str], limit: int) -> list[str]:
+        """Return the guids of the entries that were confirmed last, then of the most confirmed."""
+        given = orjson.dumps(list(memories)).decode()
+        return [
+            str(guid)
+            for order in ("confirmed_at", "confirmations")
+            for (guid,) in self._connection.execute(CONFIRMED.format(order), (given, limit))
+        ]
 
     def rare(self, words: Iterable[str], most: int) -> list[str]:
         """Return the indexed words that few records have, the rarest first, for at most `most`

@@ -11,7 +11,8 @@ import orjson
 
 from memrelay.memory.engine.store import Transaction
 from memrelay.memory.errors import Fault, InvalidInput, RecordNotFound, ResultTooLarge
-from memrelay.memory.models.named_memories.knowledge import BEGIN, END, escape_fence, one_line_name
+from memrelay.memory.models.named_memories.knowledge import BEGIN, END, one_line_name
+from memrelay.memory.models.named_memories.recall_text import escape_fence
 from memrelay.memory.models.recipes.definition.recipe import SCOPES
 from memrelay.memory.models.recipes.execution.items import flatten, item_text
 from memrelay.memory.models.recipes.execution.run import RunInput, run_recipe

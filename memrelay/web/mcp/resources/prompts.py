@@ -107,7 +107,7 @@ async def _remember(target: Target, given: Mapping[str, str]) -> str:
     return (
         f"Store the text below with memory_remember{where}. Call it once for each separate fact, "
         "and phrase each fact so that it is clear without this conversation. Then report which "
-        f"facts were new and which were known.\n\nText: {given['text']}"
+        f"facts were new, which were known, and which replaced an old one.\n\nText: {given['text']}"
     )
 
 

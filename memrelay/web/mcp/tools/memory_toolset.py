@@ -5,6 +5,7 @@ Notes and facts are never mixed in an answer, also if both lie in one store, as 
 
 from collections.abc import Callable, Mapping
 
+from memrelay.memory.models.named_memories.entries import FACE_MODE
 from memrelay.memory.models.named_memories.memories import KIND
 from memrelay.memory.records.ids import guid_of, make_id, uid_of
 from memrelay.web.mcp.tool import FACT_STORE, Hints, JsonObject, Target, Tool, ToolError
@@ -22,6 +23,7 @@ from memrelay.web.mcp.tools.declaration import READS, Field, object_of, pick, re
 REMEMBER = "entries.create"
 DEFAULT_MEMORY = "notes"
 REMEMBERED_FIELDS = ("id", "memory_id", "action", "version", "score", "why")
+IF_REPLACED = ("replaced", "hint")
 RECALL = "knowledge.context"
 DEFAULT_BUDGET = 2000
 READ_ONE, LIST = "records.get", "records.list"
@@ -56,9 +58,10 @@ IDEMPOTENCY_KEY: JsonObject = {
     "type": "string",
     "description": "A repeated call returns the first answer.",
 }
-UPDATE, RESTORE = "records.update", "records.restore"
+UPDATE, RESTORE, UPDATE_ENTRY = "records.update", "records.restore", "entries.update"
 CHANGEABLE = ("content", "kind", "tags", "data", "expires_at")
 CHANGE_FIELDS = ("guid", "if_version", "reason")
+ENTRY_FIELDS = (*CHANGE_FIELDS, "content", "tags", "data")
 DELETE_RECORD, DELETE_ENTRY = "records.delete", "entries.delete"
 HISTORY = "records.history"
 
@@ -78,13 +81,19 @@ HISTORY = "records.history"
     hints=Hints(idempotent=True),
 )
 async def memory_remember(target: Target, given: JsonObject) -> JsonObject:
-    """Use it for facts, preferences and decisions, one per call."""
-    entry = pick(given, "tags", "metadata", "mode") | {
-        "content": given["text"],
-        "memory": given.get("memory") or DEFAULT_MEMORY,
-        "source": "agent",
-    }
-    return pick(await target.call(REMEMBER, entry), *REMEMBERED_FIELDS)
+    """For facts and preferences, one per call. A new state replaces the old."""
+    entry = (
+        {"mode": FACE_MODE}
+        | pick(given, "tags", "metadata", "mode")
+        | {
+            "content": given["text"],
+            "memory": given.get("memory") or DEFAULT_MEMORY,
+            "source": "agent",
+        }
+    )
+    written = await target.call(REMEMBER, entry)
+    replaced = pick(written, *IF_REPLACED) if written.get("replaced") else {}
+    return pick(written, *REMEMBERED_FIELDS) | replaced
 
 
 def describe_recalled(found: JsonObject) -> str:
@@ -317,10 +326,10 @@ async def memory_write(target: Target, given: JsonObject) -> JsonObject:
     hints=Hints(destructive=True),
 )
 async def memory_change(target: Target, given: JsonObject) -> JsonObject:
-    """Returns it."""
-    if "restore" in given and is_entry_id(given["guid"]):
-        return await _restore_fact(target, given)
-    refuse_entry_id(given["guid"])
+    """Also for facts."""
+    if is_entry_id(given["guid"]):
+        change = _restore_fact if "restore" in given else _change_fact
+        return await change(target, given)
     wanted = pick(given, *CHANGE_FIELDS)
     if "restore" in given:
         refuse_extra(given, (*CHANGE_FIELDS, "restore"), "`restore` makes no other change")
@@ -344,12 +353,26 @@ async def _restore_fact(target: Target, given: JsonObject) -> JsonObject:
     return fit_record(to_fact(record)) | {"guid": given["guid"]}
 
 
+async def _change_fact(target: Target, given: JsonObject) -> JsonObject:
+    """Change the text, tags or metadata of a fact."""
+    refuse_extra(given, ENTRY_FIELDS, "a remembered fact has a text, tags and data only")
+    changes = pick(given, "content", "tags")
+    if "data" in given:
+        changes["metadata"] = given["data"]
+    if not changes:
+        raise ToolError("nothing to change: give `content`, `tags` or `data`")
+    wanted = {"id": given["guid"]} | pick(given, "if_version", "reason") | changes
+    entry = await target.call(UPDATE_ENTRY, wanted)
+    fitting = fit_record(without_empty(entry))
+    return fitting | {"guid": entry["id"]}
+
+
 @tool(
     title="Forget",
     operations=(DELETE_RECORD, DELETE_ENTRY),
     required=("guid",),
     arguments={
-        "guid": {"type": "string", "description": "The guid of a record, or the id of an entry."},
+        "guid": {"type": "string", "description": "Of a record or a fact."},
         "if_version": Field(DELETE_RECORD, "if_version"),
         "reason": Field(DELETE_RECORD, "reason"),
     },
@@ -409,16 +432,6 @@ def is_entry_id(given: str) -> bool:
 def find_guid(fact: str) -> str:
     """Return the guid of the record of a fact."""
     return guid_of("me", f"instances/{uid_of('me', fact)}/{FACT_STORE}", fact)
-
-
-def refuse_entry_id(given: str) -> None:
-    """Raise ToolError for the id of an entry, where the guid of a record is needed."""
-    if is_entry_id(given):
-        raise ToolError(
-            f"{given} is the id of a remembered fact and not the guid of a record; "
-            "memory_recall reads facts, memory_remember changes them, and memory_forget deletes "
-            "them"
-        )
 
 
 MEMORY_TOOLS: tuple[Tool, ...] = (

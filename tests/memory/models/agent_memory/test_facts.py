@@ -59,7 +59,7 @@ def test_without_overwrite_the_stored_fact_stays(tx: Store) -> None:
     kept = set_fact(tx, "color", "red", overwrite=False)
     new = set_fact(tx, "size", "big", overwrite=False)
 
-    assert (kept.action, kept.fact.value, kept.fact.times_confirmed) == ("skipped", "blue", 0)
+    assert (kept.action, kept.fact.value, kept.fact.times_confirmed) == ("skipped", "blue", 1)
     assert new.action == "created"
 
 
@@ -77,7 +77,7 @@ def test_every_overwrite_keeps_a_history_state_and_the_type(tx: Store) -> None:
     ]
     assert (again.fact_type, again.times_confirmed, again.times_contradicted) == (
         "correction",
-        1,
+        2,
         0,
     )
 
@@ -90,7 +90,7 @@ def test_confidence_falls_with_contradictions_to_half_at_most(tx: Store) -> None
     assert confirmed.confidence == 0.8
     assert facts[0].confidence == pytest.approx(0.8 * 3 / 4)
     assert 0.4 < facts[-1].confidence < 0.42
-    assert (facts[-1].times_confirmed, facts[-1].times_contradicted) == (40, 39)
+    assert (facts[-1].times_confirmed, facts[-1].times_contradicted) == (41, 39)
 
 
 def test_values_of_other_types_contradict(tx: Store) -> None:

@@ -22,3 +22,10 @@ def write(tx: Store, memory: str, content: str, **keys: Any) -> Any:
 
 def contents(tx: Store, memory: str, **keys: Any) -> list[str]:
     return [entry.content for entry in perform(tx, "entries.list", memory_id=memory, **keys).items]
+
+
+def write_embedded(tx: Store, memory: str, content: str, **keys: Any) -> Any:
+    """Write an entry with its vector, as a worker does."""
+    assert tx.meaning is not None
+    tx.meaning.questions.prepare([content]).result()
+    return write(tx, memory, content, **keys)

@@ -1,44 +1,20 @@
 """Entries and their vectors, written without a pause and without the background task."""
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from memrelay.memory.engine.memory_id import store_path
 from memrelay.memory.engine.store import Store
-from memrelay.memory.search.embedding.embedder import EmbeddingOptions
-from memrelay.memory.search.embedding.loading import LazyEmbedder
-from memrelay.memory.search.embedding.questions import QuestionEmbedder
-from memrelay.memory.search.pool import Pool, SemanticResources
-from tests.memory.builders import MEMORY_ID, perform
+from tests.memory.builders import perform
 from tests.memory.models.named_memories.entry_cases import A, C, contents, make_memory
+from tests.memory.models.named_memories.entry_cases import write_embedded as write
 
 DETAILED = "Customer prefers email, especially for billing inquiries"
 
 
-@pytest.fixture(scope="module")
-def meaning() -> Iterator[SemanticResources]:
-    """The built-in embedder."""
-    questions = QuestionEmbedder(LazyEmbedder(EmbeddingOptions("local")))
-    yield SemanticResources(questions, Pool())
-    questions.close()
-
-
 @pytest.fixture
-def tx(tmp_path: Path, meaning: SemanticResources) -> Iterator[Store]:
-    store = Store(MEMORY_ID, store_path(tmp_path, MEMORY_ID), meaning)
-    with store.transaction() as tx:
-        yield tx
-    store.close()
-
-
-def write(tx: Store, memory: str, content: str, **keys: Any) -> Any:
-    """Write an entry with its vector, as a worker does."""
-    assert tx.meaning is not None
-    tx.meaning.questions.prepare([content]).result()
-    return perform(tx, "entries.create", memory_id=memory, content=content, **keys)
+def tx(embedded_tx: Store) -> Store:
+    return embedded_tx
 
 
 def write_all(tx: Store, *texts: str) -> tuple[list[str], list[str]]:
@@ -58,11 +34,17 @@ def test_a_merged_entry_is_compared_by_meaning_at_once(tx: Store) -> None:
     assert not search(tx, "how to reach the client").degraded
 
 
-def test_twelve_successive_numbers_leave_one_entry(tx: Store) -> None:
-    actions, entries = write_all(tx, *(f"The build number is {number}" for number in range(12)))
+@pytest.mark.parametrize(("mode", "left"), [("current", 1), (None, 12)])
+def test_twelve_successive_numbers_leave_one_entry_only_if_they_are_current(
+    tx: Store, mode: str | None, left: int
+) -> None:
+    memory = make_memory(tx)
+    for number in range(12):
+        write(tx, memory, f"The build number is {number}", mode=mode)
 
-    assert actions == ["created"] + ["updated"] * 11
-    assert len(entries) == 1
+    entries = contents(tx, memory)
+
+    assert len(entries) == left and entries[-1] == "The build number is 11"
 
 
 def test_an_edited_entry_is_found_by_its_new_meaning_at_once(tx: Store) -> None:
@@ -97,7 +79,6 @@ def test_a_search_is_degraded_while_a_vector_is_missing(tx: Store) -> None:
         ("The user lives in Berlin", "The user lives in Munich"),
         ("Berlin", "Munich"),
         ("The order status is pending", "The order status is shipped"),
-        ("The team has 4 members", "The team has 5 members"),
         ("Le serveur est activé", "Le serveur est désactivé"),
     ],
 )
@@ -111,18 +92,20 @@ def test_a_returning_state_becomes_the_last_line(tx: Store, states: tuple[str, s
 
 
 def test_a_state_returns_after_many_others(tx: Store) -> None:
-    numbers = [f"The build number is {number}" for number in range(18)]
+    numbers, memory = [f"The build number is {number}" for number in range(18)], make_memory(tx)
+    for number in numbers:
+        write(tx, memory, number, update_threshold=0.5)
 
-    actions, entries = write_all(tx, *numbers, numbers[0])
+    again = write(tx, memory, numbers[0])
 
-    assert actions[-1] == "updated"
-    assert entries == ["\n".join([*numbers[1:], numbers[0]])]
+    assert again.action == "updated"
+    assert contents(tx, memory) == ["\n".join([*numbers[1:], numbers[0]])]
 
 
 def test_a_fact_that_no_line_states_is_skipped_by_a_low_threshold(tx: Store) -> None:
     memory = make_memory(tx)
     for number in (4, 5):
-        write(tx, memory, f"The team has {number} members")
+        write(tx, memory, f"The team has {number} members", update_threshold=0.5)
 
     again = write(tx, memory, "The team has 6 members", duplicate_threshold=0.5)
 
@@ -141,7 +124,8 @@ def test_a_line_that_only_gets_more_detail_is_not_outdated(tx: Store) -> None:
     [
         ("skip", "skipped", "flag enabled\nflag disabled"),
         ("merge", "updated", "flag disabled\nflag enabled"),
-        ("supersede", "updated", "flag disabled\nflag enabled"),
+        ("supersede", "updated", "flag enabled"),
+        ("current", "updated", "flag enabled"),
     ],
 )
 def test_the_mode_decides_what_a_returning_state_does(

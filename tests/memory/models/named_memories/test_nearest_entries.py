@@ -163,3 +163,31 @@ def move(tx: Store, row: int, memory: str) -> None:
         one,
         [Made(row, before.content, Compass().embed([before.content])[0].astype("<f2").tobytes())],
     )
+
+
+class UsedCompass(Compass):
+    """An embedder that may only be called before a transaction."""
+
+    fingerprint = Compass.fingerprint
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        raise AssertionError(f"embedded in the transaction: {texts}")
+
+
+def test_writers_that_merge_into_one_entry_embed_nothing_in_the_transaction(store: Store) -> None:
+    def merge(tx: Store, degrees: int) -> WriteResult:
+        vector = Compass().embed([str(degrees)])[0]
+        new = NewEntry(make_guid(), "m", f"{degrees} degrees", NOW, update_threshold=0)
+        return write_entry(
+            tx, new._replace(duplicate_threshold=2), EmbeddedQuestion(vector, UsedCompass())
+        )
+
+    with store.transaction() as tx:
+        actions = [merge(tx, 30 + number).action for number in range(64)]
+        write(tx, 44, mode="create")
+        vectors = tx.vectors.serving()
+        assert vectors is not None
+
+        assert actions == ["created"] + ["updated"] * 63
+        assert nearest(tx, 61) == [1] and nearest(tx, 44) == [2]
+        assert not tx.vectors.has_missing(vectors, [1, 2])

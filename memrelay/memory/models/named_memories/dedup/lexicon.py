@@ -46,6 +46,7 @@ STRONG = _WORDS["strong"]  # prepositions with a strong meaning, and the meaning
 # Verbs with which `by 200` may omit the `by`, and differs from `to 200`.
 CHANGES = frozenset(_WORDS["change"])
 BEFORE_NUMBERS = frozenset(_WORDS["before-number"])
+DEFINITE = frozenset(_WORDS["definite"])
 # Function words that are names if capitalized.
 ALSO_NAMES = frozenset(("max", "min", "will", "can"))
 _FOREIGN_NAMES = frozenset(("ben", "dan", "mia", "wil", "al", "des", "son"))  # in other languages
@@ -95,6 +96,26 @@ def stem_of(word: str, language: str) -> str:
 def stems_of(words: Iterable[str]) -> frozenset[str]:
     """Return the stems of English words."""
     return frozenset(stem_of(word, ENGLISH) for word in words)
+
+
+# Words that may be a verb.
+VERBS = stems_of(
+    (
+        *FORMS.verbs,
+        *(word for word, kind in OMISSIBLE.items() if kind in ("having", "timed", "deed", "being")),
+        *(word for kind in ("order", "start", "done-to", "saying") for word in _WORDS[kind]),
+        *(word for kind in ("wish", "change", "light", "several") for word in _WORDS[kind]),
+        *_WORDS["settle"],
+        *(word for states in STARTS.values() for word in states),
+    )
+)
+# Words with which a fact may hold several values at once: likes tea and coffee.
+SEVERAL = stems_of(_WORDS["several"])
+RELATIVES = stems_of(_WORDS["relative"])
+SETTLING = stems_of((*_WORDS["settle"], *_WORDS["once"]))  # their past sets a state
+ATTRIBUTES = stems_of(_WORDS["attribute"])
+DISTINCT = stems_of(_WORDS["distinct"])  # directions, times and units
+GENERIC = stems_of(_WORDS["generic"])  # subjects that need no mention
 
 
 @cache

@@ -4,6 +4,7 @@ Some words may be omitted without a difference: has (and drinks) coffee, is (wri
 the marketing (team), is 3 m (high).
 """
 
+from bisect import bisect
 from collections.abc import Callable, Collection, Sequence
 from functools import lru_cache
 from typing import NamedTuple
@@ -19,6 +20,7 @@ from memrelay.memory.models.named_memories.dedup.lexicon import (
 )
 from memrelay.memory.models.named_memories.dedup.numbers import WEAK, normalize_numbers
 from memrelay.memory.models.named_memories.dedup.phrases import HAVING
+from memrelay.memory.models.named_memories.dedup.predicates import find_verb, names_role
 from memrelay.memory.models.named_memories.dedup.tokenizer import Token, tokenize
 from memrelay.memory.search.text.irregular import FORMS
 from memrelay.memory.search.text.stopwords import STOP_WORDS
@@ -109,6 +111,9 @@ class ParsedFact(NamedTuple):
     order: int  # the place of the verb of an order; -1 for none
     content: tuple[str, ...]  # all words without articles; facts with the same ones are equal
     is_english: bool  # False if its function words or its script belong to another language
+    predicate: int  # the place of the first word of the predicate; the subject is before it
+    names_role: bool  # the predicate names something of which there is one: is the manager
+    has_verb: bool  # another verb than a form of be
 
 
 @lru_cache(512)  # about 2 MB for facts of 100 characters
@@ -162,6 +167,7 @@ class _Parser:
             frozenset[str]() if self._language == "english" else STOP_WORDS[self._language]
         )
         self.words: list[Word] = []
+        self._places: list[int] = []  # of the words among the tokens
         self._marker = ""  # the present marker
         self._filled = False  # whether a word follows it already
         self._negations, self._participle, self._order, self._denied = 0, False, -1, False
@@ -196,6 +202,9 @@ class _Parser:
         )
         conjunctions = sum(token.text in lexicon.CONJUNCTIONS for token in self._tokens)
         order = self._order if self._order < len(self.words) else -1
+        verb, has_verb = find_verb(self._tokens) if order < 0 else (0, True)
+        has_verb = has_verb and self._tokens[verb].text not in _PASSIVE
+        predicate = bisect(self._places, verb - 1)
         return ParsedFact(
             tuple(self.words),
             self._negations,
@@ -206,6 +215,9 @@ class _Parser:
             order,
             content,
             self._language == "english" and not _is_foreign(self._tokens),
+            predicate,
+            names_role(self._tokens),
+            has_verb or _is_verbal(self.words[predicate:]),
         )
 
     def _apply_function_word(self, text: str, at: int) -> bool:
@@ -264,6 +276,7 @@ class _Parser:
             self._tenses.discard("past")
         self._participle |= _is_participle(text)
         light, omissible = self._weight(text, entry, at)
+        self._places.append(at)
         self.words.append(
             Word(
                 text,
@@ -422,6 +435,11 @@ def _before_as(tokens: Sequence[Token], at: int) -> bool:
 
 def _text(tokens: Sequence[Token], at: int) -> str:
     return tokens[at].text if at < len(tokens) else ""
+
+
+def _is_verbal(predicate: Sequence[Word]) -> bool:
+    """Return whether a predicate after a form of be begins with a verb: is living, is called."""
+    return bool(predicate) and (predicate[0].is_passive_participle or predicate[0].is_continuous)
 
 
 def _is_participle(text: str) -> bool:

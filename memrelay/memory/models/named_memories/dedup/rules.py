@@ -20,7 +20,7 @@ _CLASSES, _DEEDS = {"noun", "class"}, {"verb", "deed"}
 _STATE, _HAVING = {"now", "perfect", "has"}, {"perfect", "has"}
 _NEEDS = stems_of(("need", "require", "necessary", "mandatory", "due", "deadline", "obligatory"))
 # Verbs that start a state: moved to Rome in 2021, has lived there since 2021.
-_STATES = {stem_of(start, ENGLISH): stems_of(states) for start, states in lexicon.STARTS.items()}
+STATES = {stem_of(start, ENGLISH): stems_of(states) for start, states in lexicon.STARTS.items()}
 
 
 def difference(one: ParsedFact, other: ParsedFact, alignment: Alignment) -> str:
@@ -280,7 +280,7 @@ def _is_start_of_state(one: ParsedFact, other: ParsedFact, alignment: Alignment)
     return any(
         _only_state_differs(word, left, right)
         for word in one.words
-        if word.entry.stem in _STATES and _is_past(word, one)
+        if word.entry.stem in STATES and _is_past(word, one)
     )
 
 
@@ -290,21 +290,26 @@ def _is_past(word: Word, text: ParsedFact) -> bool:
 
 def _only_state_differs(start: Word, left: tuple[Word, ...], right: tuple[Word, ...]) -> bool:
     """Return whether only the start and verbs of its state are unmatched."""
-    states = _STATES[start.entry.stem]
+    states = STATES[start.entry.stem]
     return all(word is start or word.entry.stem in states for word in left) and all(
         word.is_light or word.entry.stem in states for word in right
     )
 
 
 NUMBERS_DIFFER = "numbers or dates differ"
+NEGATED = "one denies"
+OPPOSITES = "opposites"
+PERSONS_DIFFER = "persons differ"
+ROLES_SWAPPED = "roles are swapped"
+WORDS_DIFFER = "words differ"
 _RULES: tuple[tuple[str, Callable[[ParsedFact, ParsedFact, Alignment], bool]], ...] = (
     (NUMBERS_DIFFER, _numbers),
     ("names differ", _names),
-    ("one denies", _negations),
-    ("opposites", _opposites),
+    (NEGATED, _negations),
+    (OPPOSITES, _opposites),
     ("conditions or degrees differ", _signals),
     ("tenses differ", _tenses),
-    ("persons differ", _persons),
-    ("roles are swapped", roles_differ),
-    ("words differ", _words_differ),
+    (PERSONS_DIFFER, _persons),
+    (ROLES_SWAPPED, roles_differ),
+    (WORDS_DIFFER, _words_differ),
 )

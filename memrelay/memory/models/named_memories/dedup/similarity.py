@@ -5,17 +5,28 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from memrelay.memory.models.named_memories.dedup.alignment import align
+from memrelay.memory.models.named_memories.dedup.contradiction import (
+    Relation,
+    is_score_lowered,
+    relate,
+)
 from memrelay.memory.models.named_memories.dedup.parser import parse
-from memrelay.memory.models.named_memories.dedup.rules import NUMBERS_DIFFER, difference
+from memrelay.memory.models.named_memories.dedup.rules import (
+    NEGATED,
+    NUMBERS_DIFFER,
+    OPPOSITES,
+    PERSONS_DIFFER,
+    WORDS_DIFFER,
+    difference,
+)
 from memrelay.memory.models.named_memories.dedup.tokenizer import comparable_form, normalize
 
 CAP = 0.94  # the highest score of facts that differ
+APART = 0.74  # the highest score of facts about different subjects, attributes or numbers
 NEARLY_EQUAL = 0.99  # the score of texts that differ only in articles and spelling
 ALL_WORDS_PAIRED = 0.80  # the score of texts whose words all pair up, if there is no cosine
 FOREIGN = "the rules know only English, and the texts are not equal"
 MOST_LINES = 16  # lines of a merged entry that are compared separately
-# Reasons that hold without an unmatched word, or with unmatched words in only one of two facts.
-_WITHOUT_WORDS = ("one denies", "opposites")
 
 
 # The thresholds of SOAT (004_b7bbdd40b27e8d55.txt).
@@ -83,10 +94,12 @@ def _compare_line(new: str, old: str, cosine: float | None, curve: Curve) -> Sim
         return _different(cosine, curve, "no words to compare")
     matched = align(one, other)
     reason = difference(one, other, matched)
+    is_apart = is_score_lowered(one, other, matched, reason)
     if not (one.is_english and other.is_english) and reason != NUMBERS_DIFFER:
         reason = FOREIGN
     if reason:
-        return _different(cosine, curve, reason)
+        differing = _different(cosine, curve, reason)
+        return differing._replace(score=min(differing.score, APART)) if is_apart else differing
     if cosine is None:
         return Similarity(ALL_WORDS_PAIRED, "the same words")
     return Similarity(same_score(cosine, curve), "words of the same meaning")
@@ -128,15 +141,44 @@ def is_contradicted_later(fact: str, lines: Sequence[str]) -> bool:
     for line in reversed(last):
         if compare(fact, line, None, "").score >= ALL_WORDS_PAIRED:
             return contradicted
-        contradicted = contradicted or contradicts(fact, line)
+        contradicted = contradicted or _may_contradict(fact, line) or contradicts(fact, line)
     bare = comparable_form(fact)
     return contradicted and any(comparable_form(line) == bare for line in lines[: -len(last)])
 
 
 def contradicts(new: str, old: str) -> bool:
-    """Return whether two facts give the same thing different values.
+    """Return whether a fact gives the attribute of another one a new value, or denies it.
 
-    Berlin replaces Munich in "lives in Munich". A fact with more words only adds a detail.
+    "lives in Berlin" contradicts "lives in Munich". "likes tea" does not contradict "likes
+    coffee", and a fact with more words only adds a detail. In other languages than English, only
+    values of which one is a number contradict each other.
+    """
+    one, other = parse(normalize(new)), parse(normalize(old))
+    if one is None or other is None:
+        return False
+    matched = align(one, other)
+    reason = difference(one, other, matched)
+    if not reason or not ((one.is_english and other.is_english) or reason == NUMBERS_DIFFER):
+        return False
+    return relate(one, other, matched, reason) is Relation.CONTRADICTS
+
+
+def have_same_topic(one: str, other: str) -> bool:
+    """Return whether two facts are about the same subject, and share half of their words."""
+    first, second = parse(normalize(one)), parse(normalize(other))
+    if first is None or second is None:
+        return False
+    matched = align(first, second)
+    if 2 * len(matched.pairs) < min(len(first.words), len(second.words)) or not matched.pairs:
+        return False
+    reason = difference(first, second, matched)
+    return not reason or relate(first, second, matched, reason) is not Relation.APART
+
+
+def _may_contradict(new: str, old: str) -> bool:
+    """Return whether a later line of the same entry ends the state that a line describes.
+
+    The lines of an entry are about one thing, so fewer words decide: Berlin, Munich.
     """
     one, other = parse(normalize(new)), parse(normalize(old))
     if one is None or other is None:
@@ -149,7 +191,7 @@ def contradicts(new: str, old: str) -> bool:
         return False
     reason = difference(one, other, matched)
     if bool(left) != bool(right):
-        return reason in _WITHOUT_WORDS
-    if reason == "words differ":
+        return reason in (NEGATED, OPPOSITES)
+    if reason == WORDS_DIFFER:
         return left == right == 1
-    return reason not in ("", "persons differ")
+    return reason not in ("", PERSONS_DIFFER)
