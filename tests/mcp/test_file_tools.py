@@ -68,7 +68,7 @@ def test_a_file_is_created_read_and_edited(empty: ToolClient) -> None:
         ({"command": "create", "path": "/memories/x"}, "file_text is required for create"),
         (
             {"command": "create", "path": "/memories/.x", "file_text": ""},
-            "Path /memories/.x would escape /memories directory",
+            "Path /memories/.x has the hidden name .x",
         ),
     ],
 )

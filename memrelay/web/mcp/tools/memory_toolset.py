@@ -140,7 +140,7 @@ async def memory_recall(target: Target, given: JsonObject) -> JsonObject:
 
 
 @tool(
-    title="Read records",
+    title="Read notes",
     operations=(READ_ONE, LIST),
     required=(),
     arguments={
@@ -247,7 +247,7 @@ async def _list(
 
 
 @tool(
-    title="Search records",
+    title="Search notes",
     operations=(SEARCH,),
     required=("query",),
     arguments={
@@ -266,7 +266,7 @@ async def _list(
     hints=READS,
 )
 async def memory_search(target: Target, given: JsonObject) -> JsonObject:
-    """Also for turns and documents."""
+    """Also turns and documents."""
     wanted = {"mode": SEARCH_MODE, "limit": SEARCH_LIMIT} | leave_facts_out(
         pick(given, *SEARCH_NAMES)
     )
@@ -284,12 +284,12 @@ def _cut_hit(hit: JsonObject, room: int) -> JsonObject:
 
 
 @tool(
-    title="Write a record",
+    title="Write a note",
     operations=(CREATE, APPEND),
     required=("content",),
     arguments={
         **{name: Field(CREATE, name) for name in NEW_NAMES},
-        "append_to": {"type": "string", "description": "The guid of a note."},
+        "append_to": {"type": "string", "description": "A note's guid."},
         "idempotency_key": IDEMPOTENCY_KEY,
     },
     output=object_of({"guid": "string", "created": "boolean"}, "guid"),
@@ -308,7 +308,7 @@ async def memory_write(target: Target, given: JsonObject) -> JsonObject:
 
 
 @tool(
-    title="Change a record",
+    title="Change a note",
     operations=(UPDATE, RESTORE),
     required=("guid",),
     arguments={
@@ -326,7 +326,7 @@ async def memory_write(target: Target, given: JsonObject) -> JsonObject:
     hints=Hints(destructive=True),
 )
 async def memory_change(target: Target, given: JsonObject) -> JsonObject:
-    """Also for facts."""
+    """Also facts."""
     if is_entry_id(given["guid"]):
         change = _restore_fact if "restore" in given else _change_fact
         return await change(target, given)
@@ -372,7 +372,7 @@ async def _change_fact(target: Target, given: JsonObject) -> JsonObject:
     operations=(DELETE_RECORD, DELETE_ENTRY),
     required=("guid",),
     arguments={
-        "guid": {"type": "string", "description": "Of a record or a fact."},
+        "guid": {"type": "string", "description": "Of a note or fact."},
         "if_version": Field(DELETE_RECORD, "if_version"),
         "reason": Field(DELETE_RECORD, "reason"),
     },
