@@ -19,7 +19,7 @@ TYPES = {
     "array": "list",
     "object": "object",
 }
-SOURCE = re.compile(r" \(seed 000[^)]*\)")  # the origin of a rule, for readers of the code
+SOURCE = re.compile(r" \(seed 000[^()]*\)")  # the origin of a rule, for readers of the code
 
 
 def rendered() -> str:

@@ -45,7 +45,8 @@ CURRENT_FILE, CHECKOUT_FILE = Path("config.yaml"), CHECKOUT / "config.yaml"
 
 # Kubernetes and Docker set these variables next to a service named memrelay or memrelay-NAME.
 SERVICE_LINK = re.compile(
-    r"MEMRELAY_(\w+_)?(SERVICE_(HOST|PORT)\w*=|PORT_\d+_[A-Z]+\w*=|PORT=[a-z]+://).*", re.DOTALL
+    r"MEMRELAY_(?=\w*=)(\w+_)?(SERVICE_(HOST|PORT)\w*=|PORT_\d+_[A-Z]+\w*=|PORT=[a-z]+://).*",
+    re.DOTALL,
 )
 # Settings with a new name, which the error for the old one states.
 RENAMED = {"errands": "deferred_calls", "errand_s": "deferred_call_s"}

@@ -29,7 +29,7 @@ SECRET = re.compile(f"{_ENV}|{_FILE}")  # the place of a secret
 
 def _unfilled(pattern: str) -> str:
     """Return a pattern that also accepts `${pipeline_uid}` at the place of each character."""
-    return re.sub(r"\[[^]]+\]", lambda characters: f"({_TOKEN}|{characters[0]})", pattern)
+    return re.sub(r"\[[^][]+\]", lambda characters: f"({_TOKEN}|{characters[0]})", pattern)
 
 
 _NAME = _unfilled(SWARM.pattern)

@@ -17,7 +17,7 @@ MAX_DEPTH = 32
 MAX_KEYS = 20_000
 BOM = b"\xef\xbb\xbf"
 # A string, with the colon if it is a key.
-STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"[ \t\r\n]*(:)?', re.DOTALL)
+STRING = re.compile(rb'"[^"\\]*+(?:\\.?[^"\\]*+)*+(?:"[ \t\r\n]*(:)?|\Z)', re.DOTALL)
 # The beginnings of texts that are meant as JSON.
 JSON_BEGINNINGS = ("{", "[", '"')
 # Common mistakes: the text at the place of an error, and the remedy.
@@ -184,7 +184,7 @@ def _is_json(text: bytes) -> bool:
     return True
 
 
-TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\],]|[^\s{}\[\],:"]+', re.DOTALL)
+TOKEN = re.compile(r'"[^"\\]*+(?:\\.?[^"\\]*+)*+(?:"|\Z)|[{}\[\],]|[^\s{}\[\],:"]+', re.DOTALL)
 # The keys and the indexes of lists that lead to a value, as in its pointer.
 Path = tuple[str, ...]
 

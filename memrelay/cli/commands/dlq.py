@@ -31,7 +31,7 @@ from memrelay.web.api.dead_letter_json import (
 )
 
 # Numbers, guids and message ids: the parts in which similar reasons differ.
-NUMBERED = re.compile(r"[\w-]*\d[\w-]*")
+NUMBERED = re.compile(r"(?<![\w-])(?:[^\W\d]|-)*+\d[\w-]*+")
 PAGE = 500
 # Replays that the server syncs to disk together.
 SYNC_COUNT, SYNC_BYTES = 100, 1 << 20

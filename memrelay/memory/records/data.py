@@ -31,8 +31,8 @@ SMALLEST, LARGEST = -(2**63), 2**63 - 1
 LARGEST_UNSIGNED = 2**64 - 1
 # The shortest integers beyond 64 bits have 19 digits.
 LONG = re.compile(rb"[0-9]{19}")
-# A string, or a number.
-TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|-?[0-9][0-9.eE+-]*', re.DOTALL)
+# A string, or a number. A string may lack its end, so that the search goes on after it.
+TOKEN = re.compile(rb'"[^"\\]*+(?:\\.?[^"\\]*+)*+(?:"|\Z)|-?[0-9][0-9.eE+-]*', re.DOTALL)
 INTEGER = re.compile(rb"-?[0-9]{19,}")
 MAX_DIGITS = 20
 SHOWN = 40

@@ -30,8 +30,6 @@ WINDOW_MS = 10_000
 MAX_ENTRIES, MAX_SWARMS = 50, 20
 # The newest dead letters in which failing agents are looked for.
 MAX_LETTERS = 50
-# The end of a dead letter's reason (memrelay/worker/errors.py).
-SUBSCRIBER = re.compile(r"\(agent (.*?), block [^()]*\)")
 SENDER = re.compile(rb'\{"from":("(?:[^"\\]|\\.)*")')
 
 
@@ -139,13 +137,16 @@ class _Traffic:
 
 
 def count_failures(agents: Sequence[AgentView], errors: Iterable[str]) -> dict[str, int]:
-    """Return the number of errors by the alias of the agent that they name."""
+    """Return the number of errors by the alias of the agent that they name.
+
+    A reason ends with `(agent ALIAS, block NAME)` (memrelay/worker/errors.py).
+    """
     known = {agent.alias for agent in agents}
     found: dict[str, int] = defaultdict(int)
     for error in errors:
-        named = SUBSCRIBER.findall(error)
-        if named and named[-1] in known:
-            found[named[-1]] += 1
+        alias, is_named, _ = error.rpartition("(agent ")[2].partition(", block ")
+        if is_named and alias in known:
+            found[alias] += 1
     return dict(found)
 
 

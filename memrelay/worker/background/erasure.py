@@ -43,9 +43,9 @@ SHORT = 12
 # Up to this many contents are looked for one by one. Beyond, each position of a text is looked up.
 FEW = 32
 GUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
-COMMAND = re.compile(r"/\S+\s+")
+COMMAND = re.compile(r"/\S++\s+")
 # A pipeline and the id of the first input of a cascade, in the key of what the input led to.
-KEY = re.compile(r"([^/\s]+/\d+-\d+)[0-9.+]*(?:~[0-9a-f]+)?")
+KEY = re.compile(r"([^/\s]+/\d+-\d++)[0-9.+]*+(?:~[0-9a-f]+)?")
 # Fields of an envelope that name its sender, which may be called like a person. An agent is also
 # the `username` of the parts that it writes.
 SENDER_FIELDS = frozenset({"from", "id"})
@@ -154,9 +154,7 @@ class ErasedContent:
         if any(one in text for one in (*self._texts, *self._other_guids)):
             return True
         whole = text.strip()
-        if self._short and (
-            whole in self._short or COMMAND.sub("", whole, count=1).strip() in self._short
-        ):
+        if self._short and not self._short.isdisjoint((whole, _without_command(whole).strip())):
             return True
         known = self._by_beginning
         if not known:
@@ -166,6 +164,11 @@ class ErasedContent:
             for start in range(len(text) - SHORT + 1)
             for one in known.get(text[start : start + SHORT], ())
         )
+
+
+def _without_command(text: str) -> str:
+    command = COMMAND.match(text)
+    return text[command.end() :] if command else text
 
 
 def _without_names(part: Any, agents: Collection[str]) -> Any:

@@ -12,7 +12,7 @@ from memrelay.memory.models.named_memories.entry_text import normalized
 from memrelay.memory.models.named_memories.table import EntryTable
 from memrelay.memory.records.ids import guid_of
 
-FENCE = re.compile(r"<(?=\s*/?\s*knowledge)", re.IGNORECASE)
+FENCE = re.compile(r"<(?=\s*+(?:/\s*+)?knowledge)", re.IGNORECASE)
 # Entries and lines of a text that are compared with each other; a comparison takes 0.1 ms.
 MOST_COMPARED = 24
 MOST_LINES_COMPARED = 48

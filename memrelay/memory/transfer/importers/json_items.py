@@ -40,7 +40,7 @@ SUSPECTS = (b"N", b"0" * 19, b"e000", b"e+000")
 LONG_NUMBER = re.compile(rb"-?\d{19,}|-?\d+(?:\.\d+)?[eE]\+?\d{3,}|-?Infinity|NaN")
 # A text, or in group 1 a number.
 TOKEN = re.compile(
-    rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\Z)|(-?\d[\d.eE+-]*|-?Infinity|NaN)', re.DOTALL
+    rb'"[^"\\]*+(?:\\.?[^"\\]*+)*+(?:"|\Z)|(-?\d[\d.eE+-]*|-?Infinity|NaN)', re.DOTALL
 )
 WORD = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.+-"
 
@@ -53,7 +53,7 @@ class JsonGuard:
         self._name = name
         # Random, so that no text of the file looks like a mask.
         self._mask = secrets.token_hex(12)
-        self._masked = re.compile(self._mask + r"([sn])([^;]*);")
+        self._masked = re.compile(self._mask + r"s([0-9a-fA-F]{4});")
         self._rest = b""
         self._in_text = self._is_inside_text = False
         self._depth = 0
@@ -88,10 +88,10 @@ class JsonGuard:
         """Return a parsed value with the original values in place of masks."""
         match value:
             case str() if self._mask in value:
-                match = self._masked.fullmatch(value)
-                if match is not None and match[1] == "n":
-                    return _to_number(match[2])
-                return self._masked.sub(lambda match: chr(int(match[2], 16)), value)
+                number = value.removeprefix(f"{self._mask}n")
+                if number != value:
+                    return _to_number(number.removesuffix(";"))
+                return self._masked.sub(lambda match: chr(int(match[1], 16)), value)
             case dict():
                 return {self.unmask(key): self.unmask(held) for key, held in value.items()}
             case list():

@@ -50,9 +50,10 @@ WORDS = {name: field for name, field in FIELDS.items() if "_" in name} | {
     "items.put": "PUT",
     "grants.set": "POST /api/storage/memory/?action=share",
 }
-# A quoted text, such as a key, stays as it is.
+# A quoted text, such as a key, stays as it is. An escaped quote begins none: if each did, the
+# searches for their ends would take quadratic time.
 QUOTED_OR_WORD = re.compile(
-    r"(?<!\w)(?:'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")(?!\w)|"
+    r"(?<![\w\\])(?:'(?:[^'\\]|\\.)*+'|\"(?:[^\"\\]|\\.)*+\")(?!\w)|"
     + "|".join(rf"\b{re.escape(word)}\b" for word in WORDS)
 )
 

@@ -49,10 +49,11 @@ _MARKS = str.maketrans(
 _BESIDE_A_NUMBER = re.compile(
     "(?<=[0-9])[\u00b2\u00b3\u00b9\u00bc-\u00be\u2070-\u208e\u2150-\u215f\u2189\u2460-\u249b]"
 )
-_LOOSE = re.compile(
-    r"[\"'()\[\]{};:!.,\u060c\u061b\u06d4\u0964\u0965\u3002\u3001\u2026]+(?=\s|$)"
-    r"|(?<!\S)[\"'(\[{]+|^[-*\u2022]\s+"
-)
+_ENDING = r"\"'()\[\]{};:!.,\u060c\u061b\u06d4\u0964\u0965\u3002\u3001\u2026"
+# A run is tried from its first character only, because trying from each takes quadratic time.
+_LOOSE = re.compile(rf"(?<![{_ENDING}])[{_ENDING}]++(?=\s|$)|(?<!\S)[\"'(\[{{]+|^[-*\u2022]\s+")
+# Characters. Longer texts are compared as they are, because a write compares dozens of texts.
+MOST_COMPARABLE = 8192
 
 
 class Token(NamedTuple):
@@ -219,9 +220,12 @@ def _operators(text: str) -> str:
 def comparable_form(text: str) -> str:
     """Return the text without case and without punctuation at the ends of words.
 
-    Texts with the same plain form are equal. Signs inside a word, signs before a number, symbols
-    and question marks stay: 1.5 is not 15, -3 is not 3, < is not >.
+    Texts with the same form are equal. Signs inside a word, signs before a number, symbols
+    and question marks stay: 1.5 is not 15, -3 is not 3, < is not >. A text of more than
+    `MOST_COMPARABLE` characters is returned as it is.
     """
+    if len(text) > MOST_COMPARABLE:
+        return text
     return " ".join(map(_lower, _LOOSE.sub(" ", normalize(text)).split()))
 
 

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memrelay.memory.models.named_memories.dedup.similarity import compare
+from memrelay.memory.models.named_memories.dedup.similarity import SAME_BUT_FORM, compare
+from memrelay.memory.models.named_memories.dedup.tokenizer import MOST_COMPARABLE
 from memrelay.memory.search.embedding.embedder import EmbeddingOptions
 from memrelay.memory.search.embedding.loading import load
 
@@ -95,6 +96,25 @@ def test_a_text_of_one_mebibyte_is_compared_in_bounded_time(part: str) -> None:
     compare("tea", text, None, LOCAL)
 
     assert time.process_time() - started_s < 30
+
+
+@pytest.mark.parametrize("sign", [".", "[", "("])
+def test_signs_before_a_word_are_compared_in_linear_time(sign: str) -> None:
+    text = "tea " + sign * (MOST_COMPARABLE - 10)
+    started_s = time.process_time()
+
+    for number in range(20):
+        compare(f"{text}{number}", f"{text}x{number}", 0.99, LOCAL)
+
+    assert time.process_time() - started_s < 2
+
+
+def test_a_long_text_is_a_duplicate_only_if_it_is_equal() -> None:
+    text = "tea " * (MOST_COMPARABLE // 4)
+
+    assert compare(text, text.upper(), None, LOCAL) == SAME_BUT_FORM
+    assert compare(text + "tea", text + "tea", None, LOCAL).score == 1
+    assert compare(text + "tea", text + "Tea", None, LOCAL).score == 0
 
 
 def test_the_examples_of_the_model_document_get_the_documented_actions() -> None:
