@@ -18,7 +18,6 @@ from tests.architecture.source import PACKAGES
 from tests.support.contract import Sample, assert_described
 from tests.support.forked import share_fork_server
 from tests.support.http import checks
-from tests.support.patience import allow_slow_searches
 from tests.support.postgres import Postgres
 
 imported_short_names: set[str] = set()
@@ -29,7 +28,6 @@ if IN_MEMORY.is_dir() and shutil.disk_usage(IN_MEMORY).free > FREE_BYTES:
     tempfile.tempdir = None
 
 route_to_standard_library()  # so that caplog sees the events
-allow_slow_searches()
 hypothesis.settings.register_profile(
     "any machine", deadline=None
 )  # a busy machine needs more time; pytest's timeout is the limit

@@ -31,7 +31,6 @@ from pkgutil import iter_modules
 from typing import NamedTuple
 
 from tests.support.cached_document import cache_document
-from tests.support.patience import allow_slow_searches
 
 MODULES = (
     "memrelay.cli.main",
@@ -199,7 +198,6 @@ def load() -> None:
     for module in MODULES:
         importlib.import_module(module)
     cache_document()
-    allow_slow_searches()
     too_many = [name for name in NOT_LOADED if name in sys.modules]
     assert not too_many, f"the fork server must not load {too_many}"
     threads = list(Path("/proc/self/task").iterdir())

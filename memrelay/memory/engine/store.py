@@ -313,17 +313,17 @@ class Store:
         A worker that never ranks saves its memory.
         """
         if self._ranker is None:
-            # Loaded here, because numpy and the stemmer take 20 MB of a worker's memory.
-            from memrelay.memory.search.ranker import Ranker
-
-            self._ranker = Ranker(
-                self._connection,
-                self.records,
-                self.vectors,
-                self._meaning,
-                self.time_limit.paused,
-            )
+            with self.time_limit.paused():
+                self._ranker = self._load_ranker()
         return self._ranker
+
+    def _load_ranker(self) -> "Ranker":
+        # Loaded here, because numpy and the stemmer take 20 MB of a worker's memory.
+        from memrelay.memory.search.ranker import Ranker
+
+        return Ranker(
+            self._connection, self.records, self.vectors, self._meaning, self.time_limit.paused
+        )
 
     def _drop_ranker(self) -> None:
         if self._ranker is not None:

@@ -1,4 +1,7 @@
-"""The time limit of searches: SQLite interrupts a SELECT that runs longer."""
+"""The time limit of searches: SQLite interrupts a SELECT that runs longer.
+
+The processor time of the thread counts, so that a busy machine does not refuse a good search.
+"""
 
 import time
 from collections.abc import Callable, Iterator
@@ -14,22 +17,23 @@ INSTRUCTIONS = 1000
 
 
 class TimeLimit:
-    """Limits the time of reads on one connection. `seconds` is the limit."""
+    """Limits the processor time of reads on one connection. `seconds` is the limit."""
 
-    def __init__(self, connection: apsw.Connection, seconds: float = SEARCH_S) -> None:
-        self._connection, self.seconds = connection, seconds
-        self._clock: Callable[[], float] = time.monotonic
+    def __init__(
+        self,
+        connection: apsw.Connection,
+        seconds: float = SEARCH_S,
+        clock: Callable[[], float] = time.thread_time,
+    ) -> None:
+        self._connection, self.seconds, self._clock = connection, seconds, clock
         # A time of the clock, 0 outside of a search.
         self._deadline = 0.0
 
     @contextmanager
-    def bounded(
-        self, seconds: float | None = None, clock: Callable[[], float] = time.monotonic
-    ) -> Iterator[None]:
+    def bounded(self, seconds: float | None = None) -> Iterator[None]:
         """Interrupt the reads of a search after the limit. Nested uses share the first deadline.
 
-        `seconds` replaces the limit of the connection. With `time.thread_time` as the `clock`, the
-        time that a busy machine gives to other programs does not count.
+        `seconds` replaces the limit of the connection.
 
         Raises SearchTooLong. Raises StoreBusy if the interruption undid the open transaction.
         """
@@ -38,8 +42,7 @@ class TimeLimit:
             return
         was_open = self._connection.in_transaction
         limit_s = self.seconds if seconds is None else seconds
-        self._clock = clock
-        self._deadline = clock() + limit_s
+        self._deadline = self._clock() + limit_s
         self._connection.set_progress_handler(self._has_ended, INSTRUCTIONS)
         try:
             yield
@@ -56,7 +59,7 @@ class TimeLimit:
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Exclude the block from the limit: it fills a cache, so it is not repeated."""
+        """Exclude the block from the limit: it loads or caches what later searches use."""
         began, deadline = self._clock(), self._deadline
         self._deadline = float("inf") if deadline else 0.0
         try:

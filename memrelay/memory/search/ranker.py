@@ -443,7 +443,8 @@ class Ranker:
 
     def _stems_of(self, language: str) -> Stems:
         if language not in self._stems:
-            self._stems[language] = Stems(language)
+            with self._without_limit():
+                self._stems[language] = Stems(language)
         return self._stems[language]
 
 

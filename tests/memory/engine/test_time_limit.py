@@ -1,5 +1,8 @@
 """A search that exceeds its time limit is an error, and the store remains usable."""
 
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -8,6 +11,7 @@ from memrelay.memory.engine.store import Store
 from memrelay.memory.engine.time_limit import INSTRUCTIONS
 from memrelay.memory.errors import SearchTooLong
 from tests.memory.builders import contents, find, make_store, perform, write_all
+from tests.support.child import CHECKOUT
 
 QUERIES = {"fts": "te* cu*", "hybrid": "te* cu*", "filters": "kind:observation -rain"}
 
@@ -31,6 +35,38 @@ def test_a_search_beyond_its_time_is_an_error(store: Store, kind: str) -> None:
 
     store.time_limit.seconds = 10.0
     assert find(store, QUERIES[kind], mode=mode)
+
+
+def test_the_time_of_other_programs_does_not_count(store: Store) -> None:
+    store.time_limit.seconds = 0.3
+
+    with store.time_limit.bounded():
+        time.sleep(0.5)
+        assert find(store, QUERIES["fts"])
+
+
+FIRST_SEARCH = """
+import sys
+from pathlib import Path
+from tests.memory.builders import find, make_store
+
+store = make_store(Path(sys.argv[1]))
+store.time_limit.seconds = 0.06
+assert "numpy" not in sys.modules
+assert find(store, "te* cu*", mode="hybrid")
+assert "numpy" in sys.modules
+"""
+
+
+def test_the_libraries_that_the_first_search_loads_do_not_count(
+    store: Store, tmp_path: Path
+) -> None:
+    store.close()
+
+    arguments = [sys.executable, "-c", FIRST_SEARCH, str(tmp_path)]
+    done = subprocess.run(arguments, cwd=CHECKOUT, capture_output=True, text=True)
+
+    assert done.returncode == 0, done.stderr
 
 
 def test_a_transaction_continues_after_a_search_beyond_its_time(store: Store) -> None:

@@ -479,7 +479,7 @@ class _RecipeRun:
         if step.type.reads and step.type.name not in OWN_SOURCE:
             self._read_input(step, call)
         if step.type.category in READING and step.type.name != SEARCH_STEP:
-            with tx.time_limit.bounded(READ_S, time.thread_time):
+            with tx.time_limit.bounded(READ_S):
                 result = step.type.run(params, call)
         else:
             result = step.type.run(params, call)
