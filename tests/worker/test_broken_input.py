@@ -33,7 +33,7 @@ BROKEN = {
     "no JSON": (b'{"args": [{"text": "te', "envelope"),
     "no text at all": (b"", "envelope"),
     "bytes": (b"\xff\xfe\x00\x01", "envelope"),
-    "no args": (b'{"from": "User", "id": "me"}', "args"),
+    "args of an object": (b'{"args": {"text": "tea"}}', "args"),
     "args of text": (b'{"args": ["/write tea"]}', "args"),
     "a number for a text": (b'{"args": [{"text": 7}]}', "args"),
     "a number for a sender": (b'{"from": 7, "args": [{"text": "tea"}]}', "from"),
@@ -58,8 +58,8 @@ def test_a_malformed_envelope_becomes_an_unchanged_dead_letter(
 
 @pytest.mark.parametrize(
     "data",
-    [BROKEN["no JSON"][0], BROKEN["no args"][0], b"\xff\xfe"],
-    ids=["no JSON", "no args", "bytes"],
+    [BROKEN["no JSON"][0], BROKEN["args of an object"][0], b"\xff\xfe"],
+    ids=["no JSON", "args of an object", "bytes"],
 )
 def test_a_malformed_published_message_becomes_a_dead_letter(
     system: TestSystem, data: bytes
@@ -230,14 +230,12 @@ def test_a_published_message_of_20_mb_is_refused_and_delays_no_pipeline(
     assert_well(system, uid)
 
 
-def test_a_result_larger_than_a_message_is_a_clear_error(system: TestSystem) -> None:
+def test_a_result_larger_than_a_message_has_the_first_records(system: TestSystem) -> None:
     uid = deploy(system)
     for letter in "abc":
         system.client.ask(uid, "/write " + letter * 400_000)
 
-    read = system.client.answer(uid, "/read")
-
-    assert "limit" in read["error"]
+    assert 0 < len(system.client.answer(uid, "/read")) < 3
     assert_well(system, uid)
 
 

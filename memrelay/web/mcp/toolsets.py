@@ -15,9 +15,9 @@ INSTRUCTIONS = {
     "and replaces a contradicted one (`replaced`). If both are true, write the old text again with "
     "the mode create.\n"
     "- memory_change and memory_forget take the id that memory_recall prints.\n"
-    "- Search with memory_search to find notes. Use memory_read for a whole note, or with `memory` "
-    "to list facts (`*`: all), memory_write for notes, memory_history for earlier versions; "
-    "memory_change with restore 0 undoes memory_forget.\n"
+    "- Search notes with memory_search. memory_read returns a whole note, or with `memory` lists "
+    "facts (`*`: all). memory_history has earlier states; memory_change with restore 0 undoes "
+    "memory_forget.\n"
     "- Forget only what the user asks you to forget.\n"
     "- If a call fails, its text states the rule and the fix. Correct the arguments and call "
     f"again.\n{AS_DATA}",

@@ -367,7 +367,7 @@ def store_recipes(tx: Transaction, new: StoreRecipes, context: Context) -> Store
         if stored is None:
             add_recipe(tx, recipe, context)
             created.append(recipe.id)
-        elif stored.content == encode_definition(recipe.definition):
+        elif with_defaults(orjson.loads(stored.content)) == with_defaults(recipe.definition):
             unchanged.append(recipe.id)
         else:
             replace_recipe(tx, recipe)
