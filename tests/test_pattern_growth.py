@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from itertools import product
 from types import FrameType, ModuleType
 from typing import Any
 
@@ -104,11 +105,10 @@ def test_a_new_pattern_is_found() -> None:
 def find_growth(found: FoundPattern, sizes: tuple[int, ...]) -> str:
     """Return on which text a pattern takes more than linear time, "" if on none."""
     pattern = found.pattern
-    for text in hostile_texts(pattern, most_units=12 if len(sizes) > 1 else 6):
-        for size in sizes:
-            for method in (METHODS[use] for use in found.uses):
-                if is_superlinear(partial(method, pattern), encoded(pattern, text), size):
-                    return f"{found.where}: {pattern.pattern!r} on {text} of {size} characters"
+    texts = hostile_texts(pattern, most_units=12 if len(sizes) > 1 else 6)
+    for text, size, use in product(texts, sizes, found.uses):
+        if is_superlinear(partial(METHODS[use], pattern), encoded(pattern, text), size):
+            return f"{found.where}: {pattern.pattern!r} on {text} of {size} characters"
     return ""
 
 
