@@ -11,6 +11,7 @@ import pytest
 
 from tests.support.child import CHECKOUT, ChildProcess, environment_without_settings, run_python
 from tests.support.forked import MAY_FORK
+from tests.support.processes import is_alive
 from tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.skipif(not MAY_FORK, reason="processes are forked on Linux only")
@@ -60,14 +61,6 @@ def modules(tmp_path: Path) -> dict[str, str]:
 
 def start(modules: dict[str, str], *arguments: str) -> ChildProcess:
     return ChildProcess("show", arguments, Path(modules["PYTHONPATH"]) / "show.log", modules)
-
-
-def is_alive(pid: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except (FileNotFoundError, ProcessLookupError):  # it may end between the two reads
-        return False
-    return state != "Z"
 
 
 def test_a_child_has_its_own_arguments_environment_folder_and_streams(

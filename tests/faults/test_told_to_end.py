@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from http.client import HTTPException
 from itertools import count
-from pathlib import Path
 from threading import Event, Thread
 
 import pytest
@@ -17,6 +16,7 @@ from tests.faults.invariants import assert_invariants, assert_same
 from tests.support.bundles import make_bundle, make_uid
 from tests.support.child import ChildProcess
 from tests.support.http import ask
+from tests.support.processes import is_alive
 from tests.support.proxy import Proxy
 from tests.support.system import TestSystem
 from tests.support.up_process import UpProcess
@@ -100,14 +100,6 @@ def test_a_worker_stops_in_time_without_a_bus(way: str, record_figures: RecordFi
         record_figures(22, f"SIGTERM to the worker while the bus is {way}", ended_within_s=took_s)
 
 
-def is_gone(pid: int) -> bool:
-    """Return whether there is no such process, or only a zombie."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    except FileNotFoundError:
-        return True
-
-
 @contextmanager
 def posts(up: UpProcess) -> Iterator[dict[str, int]]:
     """Send numbered POSTs until the context or the server ends; collect the status of each text."""
@@ -144,7 +136,7 @@ def test_up_stops_in_time_and_leaves_no_server_behind(
                 up.process.await_event("embedded_server_gone")
             took_s = end_in_time(up.process, signals=2)
 
-        assert [pid for pid in up.servers if not is_gone(pid)] == []
+        assert [pid for pid in up.servers if is_alive(pid)] == []
         taken = [text for text, status in answers.items() if status == 202]
         again = UpProcess(system, **settings)
         wait_for(lambda: len(system.contents(up.uid)) >= len(taken), "all that was taken is there")

@@ -15,6 +15,7 @@ import psycopg
 import pytest
 
 from tests.support.npm import npm_packages
+from tests.support.processes import is_alive
 from tests.support.replicated_bus import free_port
 from tests.support.waiting import wait_for
 
@@ -125,9 +126,14 @@ class Postgres:
     def kill(self) -> None:
         """Kill the server and all its processes, as a power cut does."""
         assert self._process is not None
-        for pid in self.processes:
+        processes = self.processes
+        for pid in processes:
             os.kill(pid, signal.SIGKILL)
         self._process.wait()
+        # Until the last one has ended, its shared memory stops the next start.
+        wait_for(
+            lambda: not any(map(is_alive, processes)), "all processes of PostgreSQL have ended"
+        )
 
     @property
     def processes(self) -> list[int]:
