@@ -7,8 +7,10 @@ from memrelay.memory.errors import Fault, InvalidInput
 from memrelay.memory.records.data import text_fault
 from memrelay.memory.validation import Place, find_closest, pointer
 
-# Further faults of an input are left out.
+# A further fault ends the check of an input.
 MAX_FAULTS = 100
+# Warnings after the first ones have no suggestion: each takes 5 ms next to 200 similar names.
+MOST_HINTS = 10
 # Texts in messages are cut to this many characters.
 SHOWN_CHARACTERS = 64
 # Known words that a message lists if none is close.
@@ -25,9 +27,15 @@ class FaultList:
         self.found: list[Fault] = []
 
     def add(self, path: Place, code: str, message: str) -> None:
-        """Add a fault. `code` is one of the codes in docs/recipes.md."""
-        if len(self.found) < MAX_FAULTS:
-            self.found.append(Fault(pointer(path), code, message))
+        """Add a fault. `code` is one of the codes in docs/recipes.md.
+
+        Raises InvalidInput if the list is full, so that no check goes on for long.
+        """
+        if len(self.found) >= MAX_FAULTS:
+            raise InvalidInput(
+                f"there are more than {MAX_FAULTS} errors; correct these first", self.found
+            )
+        self.found.append(Fault(pointer(path), code, message))
 
     def raise_any(self, what: str) -> None:
         """Raise InvalidInput if there are faults. `what` names the input: "the query"."""
@@ -104,14 +112,32 @@ class FaultList:
 
 
 class Problems:
+    """The errors and the warnings of one input. Warnings beyond MAX_FAULTS are left out."""
+
     def __init__(self) -> None:
-        self.errors, self.warnings = FaultList(), FaultList()
-        self.error, self.warn = self.errors.add, self.warnings.add
+        self.errors = FaultList()
+        self.warnings: list[Fault] = []
+        self.error = self.errors.add
+
+    @property
+    def takes_warnings(self) -> bool:
+        """Return whether a further warning is kept. If not, its message need not be computed."""
+        return len(self.warnings) < MAX_FAULTS
+
+    def hint(self, word: object, known: Iterable[str]) -> str:
+        """Return `did_you_mean` for a warning, "" after many warnings."""
+        return did_you_mean(word, known) if len(self.warnings) < MOST_HINTS else ""
+
+    def warn(self, path: Place, code: str, message: str) -> None:
+        if self.takes_warnings:
+            self.warnings.append(Fault(pointer(path), code, message))
 
     def warn_unknown(self, fields: Iterable[str], path: Place, known: Collection[str]) -> None:
         for key in fields:
+            if not self.takes_warnings:
+                return
             if key not in known:
-                message = f"unknown key {quoted(key)}{did_you_mean(key, known)}; it has no effect"
+                message = f"unknown key {quoted(key)}{self.hint(key, known)}; it has no effect"
                 self.warn((*path, key), "unknown_key", message)
 
 

@@ -13,7 +13,7 @@ import orjson
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from memrelay.memory.errors import Fault
+from memrelay.memory.errors import Fault, InvalidInput
 from memrelay.memory.models.recipes.definition.recipe import (
     SCOPE_OF,
     SCOPES,
@@ -302,8 +302,8 @@ class PipelineCheck:
             self._problems.error(path, "bad_condition", f"the condition is invalid: {error}")
             return None
         for alias in condition.aliases:
-            if alias not in self._aliases.returns:
-                hint = did_you_mean(alias, self._aliases.returns)
+            if alias not in self._aliases.returns and self._problems.takes_warnings:
+                hint = self._problems.hint(alias, self._aliases.returns)
                 message = f"no earlier step has the alias {quoted(alias)}{hint}"
                 self._problems.warn(path, "unknown_alias", message)
         for name in condition.variables:
@@ -361,12 +361,13 @@ class PipelineCheck:
     def _check_name(self, name: str, path: Place) -> None:
         """Warn of a name in a template or a condition that no run can resolve."""
         root = name.partition(".")[0]
-        if root in self._names or root in self._aliases.returns:
+        is_known = root in self._names or root in self._aliases.returns
+        if is_known or not self._problems.takes_warnings:
             return
         if (scope := SCOPE_OF.get(root)) is not None:
             hint = f'; add "{scope}" to inputs_scope'
         else:
-            hint = did_you_mean(root, (*self._names, *self._aliases.returns))
+            hint = self._problems.hint(root, (*self._names, *self._aliases.returns))
         message = f"{quoted(name)} is no declared variable and no earlier result{hint}"
         self._problems.warn(path, "unknown_variable", message)
 
@@ -433,6 +434,9 @@ def _spelled(step: dict[str, Any], path: Place, problems: Problems) -> Iterator[
 
 
 MAX_BYTES = 256 * 1024
+MAX_KEYS = 2000
+MAX_VARIABLES = 200
+MAX_SCOPES = 64
 MAX_ITEMS = 1000
 ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
 ID_RULE = "1 to 64 letters, digits and ._- that begin with a letter or digit"
@@ -489,10 +493,14 @@ class Checked:
 
 def check_definition(submitted: Any) -> Checked:
     """Check a definition and compile it."""
-    problems = Problems()
-    definition = _as_object(submitted, problems)
-    recipe = None if definition is None else _DefinitionCheck(definition, problems).recipe()
-    errors, warnings = problems.errors.found, problems.warnings.found
+    problems, recipe = Problems(), None
+    try:
+        definition = _as_object(submitted, problems)
+        if definition is not None:
+            recipe = _DefinitionCheck(definition, problems).recipe()
+    except InvalidInput:
+        recipe = None  # the list of errors is full
+    errors, warnings = problems.errors.found, problems.warnings
     return Checked(None if errors else recipe, tuple(errors), tuple(warnings))
 
 
@@ -509,10 +517,27 @@ def _as_object(submitted: Any, problems: Problems) -> dict[str, Any] | None:
         )
         return None
     definition = orjson.loads(text)
+    if _has_more_keys(definition, MAX_KEYS):
+        message = f"the definition has more than {MAX_KEYS} keys in its objects"
+        problems.error((), "too_large", message)
+        return None
     if not isinstance(definition, dict):
         problems.error((), "bad_type", "the definition must be an object")
         return None
     return {key: value for key, value in definition.items() if key not in SERVER_KEYS}
+
+
+def _has_more_keys(value: Any, most: int) -> bool:
+    """Return whether all objects inside a JSON value have more than `most` keys together."""
+    keys, waiting = 0, [value]
+    while waiting and keys <= most:
+        one = waiting.pop()
+        if isinstance(one, dict):
+            keys += len(one)
+            waiting += one.values()
+        elif isinstance(one, list):
+            waiting += one
+    return keys > most
 
 
 class _DefinitionCheck:
@@ -561,7 +586,7 @@ class _DefinitionCheck:
         scopes = self._definition.get(path)
         if scopes is None:
             return ()
-        listed_scopes = self._errors.take_list(scopes, (path,))
+        listed_scopes = self._errors.take_list(scopes, (path,), MAX_SCOPES)
         for at, scope in enumerate(listed_scopes):
             self._errors.take_choice(scope, (path, at), SCOPES)
         return tuple(dict.fromkeys(scope for scope in listed_scopes if isinstance(scope, str)))
@@ -670,6 +695,10 @@ def check_variables(
     if not isinstance(declared, list | dict):
         message = f"{VARIABLES} must be a list, or an object by name"
         problems.error((VARIABLES,), "bad_type", message)
+        return (), None
+    if len(declared) > MAX_VARIABLES:
+        message = f"{VARIABLES} has more than {MAX_VARIABLES} variables"
+        problems.error((VARIABLES,), "out_of_range", message)
         return (), None
     variables, stored = dict[str, Variable](), list[dict[str, Any]]()
     for path, entry in _list_entries(declared):

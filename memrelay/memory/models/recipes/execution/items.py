@@ -8,6 +8,8 @@ import orjson
 from memrelay.memory.models.recipes.execution.conditions import MISSING, get_field, is_number
 from memrelay.memory.models.recipes.step import Item, Items, Result, StepCall
 
+# The most items that a step may return.
+MAX_ITEMS = 1000
 # An item's text is the first of these fields that it has.
 TEXT_FIELDS = ("text", "content", "summary", "message", "value", "label", "title", "name")
 Format = Literal["bullet_list", "numbered", "prose", "json", "markdown"]
@@ -58,11 +60,16 @@ def identity(value: Any) -> Any:
     return value
 
 
-def first_of_each(items: Iterable[Item], field: str) -> Items:
-    """Return the first item for each value of a field, and all items without the field."""
+def first_of_each(items: Iterable[Item], field: str, most: int | None = None) -> Items:
+    """Return the first item for each value of a field, and all items without the field.
+
+    With `most`, only so many items are returned.
+    """
     seen: set[Any] = set()
-    first_items = []
+    first_items = list[Item]()
     for item in items:
+        if len(first_items) == most:
+            break
         value = get_field(item, field)
         if value is not MISSING:
             key = identity(value)

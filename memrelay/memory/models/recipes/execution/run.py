@@ -30,8 +30,8 @@ from memrelay.memory.models.recipes.execution.conditions import (
     get_in_result,
     get_path,
 )
-from memrelay.memory.models.recipes.execution.items import flatten, format_items
-from memrelay.memory.models.recipes.faults import FaultList, did_you_mean
+from memrelay.memory.models.recipes.execution.items import MAX_ITEMS, flatten, format_items
+from memrelay.memory.models.recipes.faults import MAX_FAULTS, MOST_HINTS, FaultList, did_you_mean
 from memrelay.memory.models.recipes.step import Result, StepCall, StepFailed
 from memrelay.memory.operations import Context
 from memrelay.memory.validation import Place
@@ -85,7 +85,9 @@ def _read_intent(
     intent = {name: value for name, value in submitted.items() if value is not None}
     for name, value in intent.items():
         if name not in PARTS:
-            warnings.append(("unknown_intent", f'the intent has no part "{name}"; it is ignored'))
+            if len(warnings) < MAX_FAULTS:
+                rule = f'the intent has no part "{name}"; it is ignored'
+                warnings.append(("unknown_intent", rule))
             continue
         type_, rule = PARTS[name]
         is_valid = isinstance(value, type_)
@@ -105,7 +107,7 @@ def _read_scopes(
         for name, value in variables.items():
             if name in known and value is not None:
                 values[name] = value
-            elif name not in known:
+            elif name not in known and len(warnings) < MAX_FAULTS:
                 unread = f'the recipe does not read the scope "{scope}", so "{name}" is ignored'
                 warnings.append(("unknown_variable", scope_fault(scope, name) or unread))
     if run_input.thread_id and "thread" in recipe.inputs_scope:
@@ -132,9 +134,12 @@ def _read_declared(
             faults.add(("variables", variable.name), "required", message)
     declared = {variable.name for variable in recipe.variables}
     for name in submitted:
+        if len(warnings) >= MAX_FAULTS:
+            break
         if name in declared:
             continue
-        rule = f'"{name}" is not declared and is ignored{did_you_mean(name, declared)}'
+        hint = did_you_mean(name, declared) if len(warnings) < MOST_HINTS else ""
+        rule = f'"{name}" is not declared and is ignored{hint}'
         rule = belongs_to_scope(name) if name in SCOPE_OF else rule
         warnings.append(("unknown_variable", rule))
     return values
@@ -354,7 +359,6 @@ def _get_or_empty(values: Mapping[str, Any], name: str) -> Any:
 # Bounds of a run. Its time is the processor time of its steps, seconds, so that a busy machine
 # does not end a run.
 MAX_S = 1.0
-MAX_ITEMS = 1000
 # Processor time of the reads of one step, seconds. A search has its own limit.
 READ_S = 0.1
 SEARCH_STEP = "vector_search"

@@ -1,9 +1,9 @@
 """Steps that leave out, group, sort and format items."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from dataclasses import field as dataclass_field
-from itertools import chain, zip_longest
+from itertools import chain, islice, zip_longest
 from typing import Annotated, Any, Literal
 
 from annotated_types import Ge, MaxLen, MinLen
@@ -16,6 +16,7 @@ from memrelay.memory.models.recipes.execution.conditions import (
     is_number,
 )
 from memrelay.memory.models.recipes.execution.items import (
+    MAX_ITEMS,
     Format,
     compact,
     first_of_each,
@@ -24,7 +25,7 @@ from memrelay.memory.models.recipes.execution.items import (
     read_source,
     sort_descending,
 )
-from memrelay.memory.models.recipes.step import Items, StepCall, StepFailed, step
+from memrelay.memory.models.recipes.step import Item, Items, StepCall, StepFailed, step
 
 Operator = Literal[
     "eq", "neq", "gt", "lt", "gte", "lte", "contains", "startsWith", "endsWith", "in", "exists"
@@ -95,9 +96,13 @@ def group_by(params: GroupBy, call: StepCall) -> dict[str, Items]:
     return groups
 
 
+# As many as a recipe has steps.
+MAX_SOURCES = 64
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Merge:
-    sources: Annotated[list[str], MinLen(1)]
+    sources: Annotated[list[str], MinLen(1), MaxLen(MAX_SOURCES)]
     """Aliases of the results to merge."""
     strategy: Literal["concat", "interleave", "unique"] = "concat"
     """One list after the other, one item of each in turn, or `concat` without duplicates."""
@@ -108,12 +113,18 @@ class Merge:
 @step("merge", "aggregation", reads=("list", "groups"))
 def merge(params: Merge, call: StepCall) -> Items:
     """Return the items of several results as one list."""
-    lists = [flatten(read_source(call, alias)) for alias in params.sources]
+    is_unique = params.strategy == "unique"
+    aliases = dict.fromkeys(params.sources) if is_unique else params.sources
+    lists = [flatten(read_source(call, alias)) for alias in aliases]
+    items: Iterable[Item]
     if params.strategy == "interleave":
         turns = chain.from_iterable(zip_longest(*lists))
-        return [item for item in turns if item is not None]
-    items = chain.from_iterable(lists)
-    return first_of_each(items, params.unique_field) if params.strategy == "unique" else [*items]
+        items = (item for item in turns if item is not None)
+    else:
+        items = chain.from_iterable(lists)
+    # A run ends at the first item too many.
+    most = MAX_ITEMS + 1
+    return first_of_each(items, params.unique_field, most) if is_unique else [*islice(items, most)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,5 +1,6 @@
 """Checks of definitions: all errors at once, each with a pointer, a code and a suggestion."""
 
+import time
 from typing import Any
 
 import pytest
@@ -9,9 +10,12 @@ from hypothesis import strategies as st
 from memrelay.memory.errors import InvalidInput
 from memrelay.memory.models.recipes.definition.check import (
     MAX_BYTES,
+    MAX_KEYS,
+    MAX_VARIABLES,
     check_definition,
     encode_definition,
 )
+from memrelay.memory.models.recipes.faults import MAX_FAULTS
 from memrelay.memory.models.recipes.recipes import compile_recipe
 
 CUSTOM = {"type": "custom"}
@@ -338,3 +342,56 @@ def test_the_stored_form_compiles_to_itself(pipeline: Any) -> None:
         again = compile_recipe(recipe.definition)
         assert encode_definition(again.definition) == encode_definition(recipe.definition)
         assert [one.alias for one in again.steps] == [one.alias for one in recipe.steps]
+
+
+VARIABLES = [{"name": f"customer_value_number_{at:03}"} for at in range(MAX_VARIABLES)]
+MERGE = {"type": "merge", "sources": ["rank"] * 25_000}
+SIMILAR = [f"${{customer_valeu_numbr_{at}}}" for at in range(1000)]
+# Definitions that are as large as possible, and have a fault in every part.
+HOSTILE = {
+    "templates": define(
+        {"type": "kv_get", "keys": ["".join(f"${{n{at}}}" for at in range(25_000))]},
+        additional_variables=VARIABLES,
+    ),
+    "similar names": define(
+        *[{"type": "kv_get", "keys": SIMILAR}] * 8,
+        additional_variables=VARIABLES,
+    ),
+    "sources": define({"type": "merge", "sources": [f"n{at}" for at in range(25_000)]}),
+    "keys of a step": define(RANK | {f"topk{at}": 1 for at in range(MAX_KEYS - 10)}),
+    "keys": define(RANK, **{f"labell{at}": 1 for at in range(MAX_KEYS - 10)}),
+    "more keys": define(RANK, **{f"k{at}": 1 for at in range(20_000)}),
+    "variables": define(RANK, additional_variables=[{"name": "A"}] * 500),
+    "scopes": define(RANK, inputs_scope=["tesk"] * 30_000),
+    "steps": define(*(["rank"] * 30_000)),
+    "condition": define(
+        {"type": "early_exit", "condition": " && ".join(f"has('n{at}')" for at in range(100))}
+    ),
+}
+
+
+@pytest.mark.parametrize("definition", HOSTILE.values(), ids=HOSTILE)
+def test_a_large_definition_with_many_faults_is_checked_soon(definition: dict[str, Any]) -> None:
+    started_s = time.thread_time()
+
+    checked = check_definition(definition)
+
+    assert time.thread_time() - started_s < 0.25
+    assert 0 < len(checked.errors) + len(checked.warnings) <= 2 * MAX_FAULTS
+
+
+@pytest.mark.parametrize(
+    ("definition", "place", "rule"),
+    [
+        (HOSTILE["more keys"], "", "more than 2000 keys in its objects"),
+        (HOSTILE["variables"], "/additional_variables", "has more than 200 variables"),
+        (HOSTILE["scopes"], "/inputs_scope", "has more than 64 elements"),
+        (define(RANK, MERGE), "/retrieval/pipeline/1/sources", "at most 64 items"),
+    ],
+)
+def test_a_definition_beyond_a_limit_is_refused(
+    definition: dict[str, Any], place: str, rule: str
+) -> None:
+    faults = [fault for fault in check_definition(definition).errors if rule in fault.message]
+
+    assert [fault.path for fault in faults] == [place]

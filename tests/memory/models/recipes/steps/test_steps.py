@@ -1,12 +1,13 @@
 """The steps that read no source: each of their rules on a few items."""
 
+import time
 from typing import Any
 
 import orjson
 import pytest
 
 from memrelay.memory.engine.store import Store
-from memrelay.memory.models.recipes.execution.items import format_items, item_text
+from memrelay.memory.models.recipes.execution.items import MAX_ITEMS, format_items, item_text
 from memrelay.memory.models.recipes.handlers import all_handlers
 from memrelay.memory.models.recipes.step import Item, Result, StepCall, StepFailed, all_step_types
 from memrelay.memory.operations import Context
@@ -109,6 +110,17 @@ def test_merge_combines_results_in_three_ways(tx: Store) -> None:
         "four",
         "five",
     ]
+
+
+@pytest.mark.parametrize("strategy", ["concat", "interleave", "unique"])
+def test_merge_stops_at_the_first_item_too_many(tx: Store, strategy: str) -> None:
+    items = [{"id": f"a{at}", "text": "tea"} for at in range(MAX_ITEMS)]
+    started_s = time.thread_time()
+
+    merged = run(tx, "merge", items, sources=["a", "b"] * 32, strategy=strategy)
+
+    assert len(merged) == MAX_ITEMS + 1
+    assert time.thread_time() - started_s < 0.25
 
 
 def test_rank_and_score_sort_in_descending_order(tx: Store) -> None:
