@@ -23,7 +23,7 @@ from memrelay.memory.models.recipes.definition.check import (
 from memrelay.memory.models.recipes.definition.recipe import SCOPES, Contribution, Recipe
 from memrelay.memory.models.recipes.definition.specs import StepSpec, step_specs
 from memrelay.memory.models.recipes.execution.run import RunInput, run_recipe
-from memrelay.memory.models.recipes.faults import quoted, refusal
+from memrelay.memory.models.recipes.faults import MAX_FAULTS, quoted, refusal
 from memrelay.memory.models.recipes.keyed_kind import SCOPE, KeyedKind, view_edits
 from memrelay.memory.models.recipes.table import RecipeTables
 from memrelay.memory.operations import Context, operation
@@ -354,13 +354,15 @@ def store_recipes(tx: Transaction, new: StoreRecipes, context: Context) -> Store
             recipe = compile_recipe(definition)
         except InvalidInput as error:
             faults += [one._replace(path=path + one.path) for one in error.faults]
+            if len(faults) > MAX_FAULTS:
+                break
             continue
         if recipe.id in recipes:
             text = f"another definition of the call has the id {recipe.id!r}"
             faults.append(Fault(f"{path}/id", "bad_id", text))
         recipes[recipe.id] = recipe
     if faults:
-        raise refusal("the input", faults)
+        raise refusal("the input", faults[:MAX_FAULTS])
     created, updated, unchanged = list[str](), list[str](), list[str]()
     for recipe in recipes.values():
         stored = RECIPES.table(tx).find_to_write(SCOPE, recipe.id)

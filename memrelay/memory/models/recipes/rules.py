@@ -496,7 +496,7 @@ def create_rules(tx: Transaction, new: CreateRules, context: Context) -> EngineV
     Raises Refused: when there are 100 engines.
     """
     guid = context.new_guid()
-    engine = check_engine(asdict(new), guid)
+    engine = check_engine({name: getattr(new, name) for name in ENGINE_KEYS}, guid)
     if ENGINES.table(tx).count(SCOPE) >= MAX_ENGINES:
         raise Refused(f"there are {MAX_ENGINES} rule engines, the maximum; delete one first")
     return ENGINES.add(tx, engine.id, engine.as_json(), context, guid)

@@ -92,10 +92,18 @@ def view_graph_template(state: State) -> GraphTemplateView:
     return GraphTemplateView(**view_template(state))
 
 
+# Kinds of nodes and of edges, and fields of a kind.
+MAX_KINDS, MAX_FIELDS = 200, 100
+
+
 def check_graph_template(template: dict[str, Any]) -> None:
     """Raise InvalidInput with every fault of a graph template."""
     faults = FaultList()
     record_kinds, edge_types = template["record_kinds"], template["edge_types"]
+    for name in ("record_kinds", "edge_types"):
+        if len(template[name]) > MAX_KINDS:
+            faults.add((name,), "out_of_range", f"{name} has more than {MAX_KINDS} kinds")
+    faults.raise_any("the graph template")
     for kind, declared in record_kinds.items():
         path = ("record_kinds", kind)
         check_name(kind, path, faults)
@@ -103,6 +111,9 @@ def check_graph_template(template: dict[str, Any]) -> None:
         if not isinstance(fields, dict):
             example = '{"fields": {"age": {"type": "number"}}}'
             faults.add(path, "bad_type", f"is an object like {example}")
+            continue
+        if len(fields) > MAX_FIELDS:
+            faults.add((*path, "fields"), "out_of_range", f"has more than {MAX_FIELDS} fields")
             continue
         for name, declaration in fields.items():
             _check_field((*path, "fields", name), declaration, faults)
@@ -133,7 +144,7 @@ def _check_end(path: Place, end: Any, record_kinds: dict[str, Any], faults: Faul
     if not isinstance(end, str):
         faults.add(path, "required", "names the kind of the node")
     elif record_kinds and end not in record_kinds:
-        faults.add(path, "unknown_kind", f'unknown kind "{end}"{suggest(end, record_kinds)}')
+        faults.add(path, "unknown_kind", f'unknown kind "{end}"{faults.suggest(end, record_kinds)}')
 
 
 def refuse_template_in_graphs(tx: Transaction, id_: str) -> None:
@@ -233,7 +244,7 @@ class FittingTemplate:
     def check_node(self, kind: str, attributes: dict[str, Any], path: Place, to: FaultList) -> None:
         """Add a fault for each rule that a node does not fit."""
         if self.record_kinds and kind not in self.record_kinds:
-            hint = suggest(kind, self.record_kinds)
+            hint = to.suggest(kind, self.record_kinds)
             to.add((*path, "kind"), "unknown_kind", f'unknown node kind "{kind}"{hint}')
             return
         for name, declared in self.record_kinds.get(kind, {}).get("fields", {}).items():
@@ -248,7 +259,7 @@ class FittingTemplate:
         if not self.edge_types:
             return
         if kind not in self.edge_types:
-            hint = suggest(kind, self.edge_types)
+            hint = to.suggest(kind, self.edge_types)
             to.add((*path, "kind"), "unknown_kind", f'unknown edge kind "{kind}"{hint}')
             return
         for side, actual in zip(("from", "to"), kinds, strict=True):
