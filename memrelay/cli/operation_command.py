@@ -42,6 +42,8 @@ TYPES: dict[str, Any] = {"array": list[str], "integer": int, "number": float, "b
 OPTIONAL_ARGUMENTS = ("query", "arguments")
 # The field that names the calling agent.
 AGENT = "agent"
+# On the command line, the time for an answer. A search waits until the embedder is loaded.
+WAIT = "wait"
 # Also the end of `memory_tags` and `entry_tags`.
 TAGS = "tags"
 METAVARS = {"integer": "NUMBER", "number": "NUMBER", "object": "JSON"}
@@ -113,10 +115,11 @@ def _parameters(operation: Operation) -> list[Parameter]:
             if operation.has_caller and name == AGENT
             else _field(name, schema, is_required=name in required)
             for name, schema in fields
+            if name != WAIT
         ],
         *stores,
         *keys,
-        _parameter("wait", AnswerTimeout, 30.0),
+        _parameter(WAIT, AnswerTimeout, 30.0),
         _parameter("as_json", JsonAnyway, False),
     ]
 
@@ -167,7 +170,8 @@ def encode_input(operation: Operation, given: dict[str, Any]) -> bytes:
         for name, value in given.items()
         if value != []
     }
-    given = {**operation.face_defaults, **given}
+    waits = {WAIT: True} if WAIT in properties else {}
+    given = {**operation.face_defaults, **waits, **given}
     if operation.has_caller:
         given[VOUCHED] = CONTEXTS
     try:

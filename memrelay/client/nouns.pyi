@@ -671,9 +671,9 @@ class RemoteRecords(Noun):
         """List the scopes in which a LangGraph store has items (records of kind memory.item)."""
     async def search(self, pipeline: str, query: str, *, kind: str = "", scope: str = "",
             tags: Strings = (), filter: JsonObject | None = None, limit: int = 20,
-            mode: Literal["fts", "hybrid", "semantic"] = "fts", language: str | None = None,
-            recency: float = 0.0, recency_days: float = 30.0, importance: float = 0.0,
-            explain: bool = False, plain: bool = False, timezone: str = "",
+            mode: Literal["fts", "hybrid", "semantic"] | None = None, wait: bool = False,
+            language: str | None = None, recency: float = 0.0, recency_days: float = 30.0,
+            importance: float = 0.0, explain: bool = False, plain: bool = False, timezone: str = "",
             store: str = "") -> Hits:
         """Find records by their words or their meaning, best first."""
     async def touch(self, pipeline: str, guids: Strings, *, store: str = "",
@@ -1365,9 +1365,9 @@ class BlockingRecords(Noun):
         """List the scopes in which a LangGraph store has items (records of kind memory.item)."""
     def search(self, pipeline: str, query: str, *, kind: str = "", scope: str = "",
             tags: Strings = (), filter: JsonObject | None = None, limit: int = 20,
-            mode: Literal["fts", "hybrid", "semantic"] = "fts", language: str | None = None,
-            recency: float = 0.0, recency_days: float = 30.0, importance: float = 0.0,
-            explain: bool = False, plain: bool = False, timezone: str = "",
+            mode: Literal["fts", "hybrid", "semantic"] | None = None, wait: bool = False,
+            language: str | None = None, recency: float = 0.0, recency_days: float = 30.0,
+            importance: float = 0.0, explain: bool = False, plain: bool = False, timezone: str = "",
             store: str = "") -> Hits:
         """Find records by their words or their meaning, best first."""
     def touch(self, pipeline: str, guids: Strings, *, store: str = "",
@@ -1990,9 +1990,10 @@ class EmbeddedRecords(Noun):
         """List the scopes in which a LangGraph store has items (records of kind memory.item)."""
     def search(self, query: str, *, kind: str = "", scope: str = "", tags: Strings = (),
             filter: JsonObject | None = None, limit: int = 20,
-            mode: Literal["fts", "hybrid", "semantic"] = "fts", language: str | None = None,
-            recency: float = 0.0, recency_days: float = 30.0, importance: float = 0.0,
-            explain: bool = False, plain: bool = False, timezone: str = "") -> Hits:
+            mode: Literal["fts", "hybrid", "semantic"] | None = None, wait: bool = False,
+            language: str | None = None, recency: float = 0.0, recency_days: float = 30.0,
+            importance: float = 0.0, explain: bool = False, plain: bool = False,
+            timezone: str = "") -> Hits:
         """Find records by their words or their meaning, best first."""
     def touch(self, guids: Strings) -> Touched:
         """Restart the time to live of items of a LangGraph store (records of kind memory.item)."""

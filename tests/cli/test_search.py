@@ -27,7 +27,7 @@ def test_each_hit_is_a_line(filled: Program) -> None:
     assert line.endswith("…  The meeting is at 3pm") and "  observation  " in line
     assert (
         filled.run("search", "memory_test", "nowhere").out
-        == "Nothing found; use --explain to see why.\n"
+        == "Nothing found (unknown): no record has 'nowhere'.\n"
     )
 
 

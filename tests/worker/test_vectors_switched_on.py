@@ -12,6 +12,8 @@ def test_records_embed_switches_vectors_on() -> None:
         system.deploy(make_bundle(uid))
         system.client.answer(uid, "/write aaa")
 
+        before = call(system, uid, "records.search", {"query": "bbb"})
+        assert (before["mode"], before["nothing"]["reason"]) == ("fts", "unknown")
         assert call(system, uid, "records.embed") == {"missing": 1}
 
         await_vectors(system, uid, 1)
@@ -20,6 +22,8 @@ def test_records_embed_switches_vectors_on() -> None:
         assert call(system, uid, "records.embed") == {"missing": 0}
         found = call(system, uid, "records.search", {"query": "bb", "mode": "semantic"})
         assert [item["record"]["content"] for item in found["items"]] == ["bbb"]
+        by_default = call(system, uid, "records.search", {"query": "bbb"})
+        assert (by_default["mode"], by_default["degraded"]) == ("hybrid", None)
 
 
 def test_a_declared_store_has_vectors() -> None:

@@ -18,11 +18,11 @@ Query = Annotated[
     str, typer.Argument(metavar="TEXT", help="The query. docs/search.md describes its syntax.")
 ]
 Mode = Annotated[
-    str,
+    str | None,
     typer.Option(
         metavar="|".join(MODES),
         help="fts: every word as typed. hybrid: any word in any form, and the meaning. "
-        "semantic: only the meaning.",
+        "semantic: only the meaning. By default hybrid if the store has vectors, else fts.",
     ),
 ]
 Limit = Annotated[int, typer.Option(metavar="NUMBER", help="Maximum number of results.")]
@@ -35,7 +35,7 @@ def search(
     pipeline: Pipeline,
     query: Query,
     *,
-    mode: Mode = "fts",
+    mode: Mode = None,
     limit: Limit = 10,
     explain: Explain = False,
     store: Store = "",
@@ -49,14 +49,15 @@ def search(
 
     async def command(settings: Settings) -> None:
         operation = all_operations()["records.search"]
-        given = {"query": query, "mode": mode, "limit": limit, "explain": explain}
+        given = {"query": query, "limit": limit, "explain": explain}
+        given |= {"mode": mode} if mode else {}
         data = encode_input(operation, given)
         call = NewCall("", operation.name, data, False, store, ACTOR, "")
         output = await call_operation(settings, pipeline, call, wait)
         if as_json:
             print_json(output)
             return
-        for line in explanation_lines(output) if explain else hit_lines(output["items"]):
+        for line in explanation_lines(output) if explain else hit_lines(output):
             print_line(line)
 
     run(command)

@@ -147,10 +147,23 @@ def print_list(
             print_line(line)
 
 
-def hit_lines(items: Sequence[Json]) -> Iterator[str]:
+DEGRADED = {
+    "loading": "The embedder is loading, so only words were compared; search again.",
+    "no embedder": "There is no embedder (embedding.model), so only words were compared.",
+    "no vectors": "The store has no vectors (memrelay records embed), so only words were compared.",
+    "incomplete": "Some records have no vector yet; they were found by their words.",
+    "failed": "Meanings were not compared; --explain shows why.",
+}
+
+
+def hit_lines(output: Json) -> Iterator[str]:
     """Yield a table of search hits: score, time, kind, guid and content."""
+    items, nothing = output["items"], output["nothing"]
+    if output["degraded"]:
+        yield DEGRADED[output["degraded"]]
+    if nothing:
+        yield _nothing_line(nothing)
     if not items:
-        yield "Nothing found; use --explain to see why."
         return
     rows = [
         (
@@ -165,6 +178,10 @@ def hit_lines(items: Sequence[Json]) -> Iterator[str]:
     yield from table([("SCORE", "CREATED", "KIND", "GUID", "CONTENT"), *rows])
 
 
+def _nothing_line(nothing: Json) -> str:
+    return f"Nothing found ({nothing['reason']}): {nothing['detail']}."
+
+
 def explanation_lines(output: Json) -> Iterator[str]:
     """Yield the query as it ran, and a table of hits.
 
@@ -176,7 +193,7 @@ def explanation_lines(output: Json) -> Iterator[str]:
     yield ""
     nothing = explanation["nothing"]
     if nothing is not None:
-        yield f"Nothing found ({nothing['reason']}): {nothing['detail']}."
+        yield _nothing_line(nothing)
         return
     hits = explanation["hits"]
     names = list(dict.fromkeys(arm["arm"] for hit in hits for arm in hit["arms"]))

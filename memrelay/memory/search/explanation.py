@@ -17,6 +17,8 @@ Where = Literal["record", "window", "segment"]
 State = Literal[
     "wanted", "corrected", "unknown", "too common", "speaker", "stop word", "not looked for"
 ]
+# Why meaning was not compared with all records.
+Degraded = Literal["loading", "no embedder", "no vectors", "incomplete", "failed"]
 Reason = Literal[
     "nothing asked",
     "no records",

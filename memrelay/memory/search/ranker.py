@@ -17,12 +17,13 @@ from memrelay.memory.engine.row_metadata import NO_ROWS, Since, read_row_metadat
 from memrelay.memory.engine.rows import Changes
 from memrelay.memory.engine.vectors import VectorTable
 from memrelay.memory.engine.vocabulary import Vocabulary
-from memrelay.memory.errors import EmbeddingFault
+from memrelay.memory.errors import EmbeddingFault, VectorPending
 from memrelay.memory.records.record import Record
 from memrelay.memory.search.boosts import QUESTION_FACTOR, boost_factors, question_factors
 from memrelay.memory.search.diversify import diversify
+from memrelay.memory.search.embedding.loading import NO_EMBEDDER
 from memrelay.memory.search.explain import explain_match, explain_ranked, with_unfiltered_vectors
-from memrelay.memory.search.explanation import Explanation, QueryAsRun
+from memrelay.memory.search.explanation import Degraded, Explanation, QueryAsRun
 from memrelay.memory.search.fusion import (
     VECTOR_SHARE,
     boost_dated,
@@ -52,12 +53,18 @@ from memrelay.memory.search.text.dates import LANGUAGES, NO_TIMES, Times, date_p
 from memrelay.memory.search.text.sentences import asking_part
 from memrelay.memory.search.text.stems import Stems
 from memrelay.memory.search.text_retriever import Relevance, TextScores, plain_words, score_text
-from memrelay.memory.search.vector_retriever import VectorArm, VectorScores
+from memrelay.memory.search.vector_retriever import LOADING, NO_VECTORS, VectorArm, VectorScores
 
 Mask = NDArray[np.bool_]
 # Days are looked up in stores of at most this many records: one microsecond for each.
 MAX_DATED = 200_000
 MAX_PHRASED = 8  # dates of a question that are searched for in texts
+# By the text that a result gives for its missing vectors.
+DEGRADED_BY_FAULT: dict[str, Degraded] = {
+    LOADING: "loading",
+    NO_EMBEDDER: "no embedder",
+    NO_VECTORS: "no vectors",
+}
 
 
 class Ranker:
@@ -107,6 +114,7 @@ class Ranker:
         floor: bool = True,
         vector_share: float = VECTOR_SHARE,
         zone: tzinfo = UTC,
+        may_wait: bool = True,
     ) -> Ranked:
         """Return the best `limit` records that meet all conditions.
 
@@ -114,7 +122,8 @@ class Ranker:
         Without `conversations`, threads are not turns of speakers: nothing is reranked, and the
         order is that of the scores. Without `floor`, the best records are returned however low
         their scores are. `vector_share` is the part of meaning in a score of words and meaning. The
-        days that the question names are those of `zone`.
+        days that the question names are those of `zone`. Without `may_wait`, only words count while
+        the embedder is loading, except with `semantic`.
 
         Raises VectorPending: when the vector of the question is not computed yet.
         Raises EmbeddingFault: when `semantic` is set and the store cannot compare vectors.
@@ -137,6 +146,7 @@ class Ranker:
                 floor=floor,
                 vector_share=vector_share,
                 zone=zone,
+                may_wait=may_wait,
             )
             ranked = factors.select_best(ranked, most)
             if is_reranked:
@@ -200,6 +210,12 @@ class Ranker:
             isinstance(arm, VectorScores) and self._vectors.has_missing(ranked.context, arm)
             for arm in ranked.arms
         )
+
+    def degraded(self, ranked: Ranked) -> Degraded | None:
+        """Return why meaning was not compared with all records; None if it was."""
+        if ranked.missing_retriever:
+            return DEGRADED_BY_FAULT.get(ranked.missing_retriever, "failed")
+        return "incomplete" if self.has_missing_vectors(ranked) else None
 
     def nearest(
         self, within: Conditions, vector: Floats, most: int, beside: Iterable[int] = ()
@@ -312,6 +328,7 @@ class Ranker:
         floor: bool,
         vector_share: float,
         zone: tzinfo,
+        may_wait: bool,
     ) -> tuple[Ranked, Callable[[], Floats] | None]:
         """Rank by words and, if the store has vectors, by meaning.
 
@@ -321,7 +338,7 @@ class Ranker:
         asking, stems = asking_part(question, language), self._stems_of(language)
         text = score_text(context, query, stems, language, times=times, asking=asking, floor=floor)
         compared = text.correct(asking or question)
-        vector, without = self._search_vectors(context, compared, floor=floor)
+        vector, without = self._search_vectors(context, compared, floor=floor, may_wait=may_wait)
         if not text.scores_beyond(times.words):
             text = replace(text, score=raise_dated(text.score, on_time))
         base = text.score if vector is None else fuse(text, vector, vector_share)
@@ -339,7 +356,7 @@ class Ranker:
         return ranked, partial(_standalone, text, vector, context.layout, on_time)
 
     def _search_vectors(
-        self, context: SearchContext, question: str, *, floor: bool
+        self, context: SearchContext, question: str, *, floor: bool, may_wait: bool
     ) -> tuple[VectorScores | None, str]:
         """Return (the scores, "") or (None, why there are none): words still find records."""
         try:
@@ -347,6 +364,10 @@ class Ranker:
                 found = self._vectors.search(context, question, floor=floor)
         except EmbeddingFault as fault:
             return None, str(fault)
+        except VectorPending as pending:
+            if may_wait or not pending.is_loading:
+                raise
+            return None, LOADING
         return raise_minimum(found), ""
 
     def _read_times(

@@ -4,7 +4,7 @@ limit.
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 from msgspec import Struct
 from pydantic import Field
@@ -27,7 +27,7 @@ from memrelay.memory.records.reading import (
 )
 from memrelay.memory.records.record import Record
 from memrelay.memory.records.view import Name, RecordView, Tags, view
-from memrelay.memory.search.explanation import Explanation, as_run
+from memrelay.memory.search.explanation import Degraded, EmptyReason, Explanation, as_run
 from memrelay.memory.search.query import (
     HALF_LIFE_DAYS,
     NO_BOOSTS,
@@ -74,6 +74,16 @@ class SearchInput(Struct, frozen=True):
     plain: bool = False  # whether the query has no syntax
     with_agents: bool = False  # whether the memory of agents can be found
     timezone: str = DEFAULT_ZONE  # of days and times that the query names
+    may_wait: bool = True  # whether mode "hybrid" waits for an embedder that is loading
+
+
+class SearchRun(NamedTuple):
+    """The records that a search found, best first, and how it found them."""
+
+    records: list[Record]
+    mode: Mode
+    degraded: Degraded | None
+    explanation: Explanation | None  # if it was asked for, or nothing was found
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +102,14 @@ class SearchRecords:
     """Only records that pass this filter (docs/filters.md)."""
     limit: Limit = 20
     """The maximum number of records, after all filters."""
-    mode: Mode = "fts"
-    """`fts`: all words. `hybrid`: any words, with context and meaning. `semantic`: meaning."""
+    mode: Mode | None = None
+    """`fts`: all words. `hybrid`: any words, with context and meaning. `semantic`: meaning.
+
+    By default `hybrid` if the store has vectors or the scores are weighted, else `fts`. Such a
+    search does not wait for an embedder that is loading: it finds records by their words.
+    """
+    wait: bool = False
+    """Whether a search without a `mode` waits for an embedder that is loading."""
     language: Language | None = None
     """The language of stems and stop words in ranked modes; `none` for neither.
 
@@ -130,6 +146,16 @@ class Hits:
     """The records found, best first."""
 
     items: tuple[Hit, ...]
+    mode: Mode
+    """The mode of the search; `fts` for a query of filters alone."""
+    degraded: Degraded | None = None
+    """Why meaning was not compared with every record, in the modes `hybrid` and `semantic`.
+
+    `loading`: the embedder is loading; search again. `incomplete`: some records have no vector yet.
+    `failed`: `explain` shows the error of the embedder.
+    """
+    nothing: EmptyReason | None = None
+    """Why nothing was found."""
     explanation: Explanation | None = None
     """The explanation, if `explain` is set."""
 
@@ -151,21 +177,33 @@ def search_records(tx: Transaction, request: SearchRecords, context: Context) ->
         filters,
         request.tags,
         request.limit,
-        mode=request.mode,
+        mode=request.mode or _default_mode(tx, boosts),
         language=request.language or context.language,
         boosts=boosts,
         given=compiled(request.filter),
         plain=request.plain,
         with_agents=is_agent_memory(request.kind),
         timezone=request.timezone or context.timezone,
+        may_wait=request.wait or request.mode is not None,
     )
     try:
-        if not request.explain:
-            return Hits(tuple(_hits(tx, search(tx, query), context.result_bytes)))
-        records, explanation = search_explained(tx, query)
-        return Hits(tuple(_hits(tx, records, context.result_bytes)), explanation)
+        run = run_search(tx, query, explain=request.explain)
+        hits = tuple(_hits(tx, run.records, context.result_bytes))
     except ResultTooLarge as error:
         raise answer_too_large(context.result_bytes) from error
+    nothing = None if run.explanation is None else run.explanation.nothing
+    explanation = run.explanation if request.explain else None
+    return Hits(hits, run.mode, run.degraded, nothing, explanation)
+
+
+def _default_mode(tx: Transaction, boosts: Boosts) -> Mode:
+    """Return the mode of a search that names none."""
+    has_vectors = (
+        tx.meaning is not None
+        and tx.meaning.questions.embedder.configured
+        and tx.vectors.serving() is not None
+    )
+    return "hybrid" if has_vectors or boosts else "fts"
 
 
 def _hits(tx: Transaction, records: list[Record], most: int) -> Iterator[Hit]:
@@ -223,21 +261,39 @@ def search_best(tx: Transaction, request: SearchInput) -> Found:
 
 def search_explained(tx: Transaction, request: SearchInput) -> tuple[list[Record], Explanation]:
     """Return the same records and an explanation. Costs some ms more, and loads numpy."""
+    run = run_search(tx, request, explain=True)
+    assert run.explanation is not None
+    return run.records, run.explanation
+
+
+def run_search(tx: Transaction, request: SearchInput, *, explain: bool) -> SearchRun:
+    """Return the same records, the mode that found them, and whether it was degraded.
+
+    With `explain`, or if there are none, an explanation too. Raises as `search` does.
+    """
     query = _parse(request)
     conditions = combine_conditions(tx, query, request)
     with tx.bounded_search():
         if not _is_ranked(query, request):
-            records = _match(tx, request, query, conditions)
-            run = as_run(request.query, query, mode=request.mode, match=match_all(query))
-            return records, tx.ranker.explain_match(run, query, conditions, records)
+            records, explanation = _match(tx, request, query, conditions), None
+            if explain or not records:
+                run = as_run(request.query, query, mode=request.mode, match=match_all(query))
+                explanation = tx.ranker.explain_match(run, query, conditions, records)
+            return SearchRun(records, "fts", None, explanation)
         ranked = _rank(tx, request, query, conditions)
-        records = _read_ranked(tx, request, ranked)
-        has_vectors = any(arm.arm == "vector" for arm in ranked.arms)
-        compared = ranked.compared if has_vectors else ""
-        run = as_run(
-            request.query, query, mode=request.mode, language=request.language, compared=compared
-        )
-        return records, tx.ranker.explain(ranked, run, query, conditions, records)
+        records, explanation = _read_ranked(tx, request, ranked), None
+        if explain or not records:
+            has_vectors = any(arm.arm == "vector" for arm in ranked.arms)
+            compared = ranked.compared if has_vectors else ""
+            run = as_run(
+                request.query,
+                query,
+                mode=request.mode,
+                language=request.language,
+                compared=compared,
+            )
+            explanation = tx.ranker.explain(ranked, run, query, conditions, records)
+        return SearchRun(records, request.mode, tx.ranker.degraded(ranked), explanation)
 
 
 def _parse(request: SearchInput) -> Query:
@@ -284,6 +340,7 @@ def _rank(tx: Transaction, request: SearchInput, query: Query, conditions: Condi
             semantic=request.mode == "semantic",
             boosts=request.boosts,
             zone=find_zone(request.timezone),
+            may_wait=request.may_wait,
         )
     except EmbeddingFault as fault:
         raise Refused(str(fault)) from fault

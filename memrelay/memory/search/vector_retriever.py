@@ -33,6 +33,8 @@ NO_VECTORS = (
     "`memrelay status` counts the missing ones"
 )
 
+LOADING = "the embedder is loading: search again, or set `wait`"
+
 
 @dataclass(frozen=True, slots=True)
 class VectorScores(RetrieverScores):

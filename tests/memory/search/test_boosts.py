@@ -134,4 +134,4 @@ def test_recency_ranks_a_newer_record_before_an_equal_older_one(tmp_path: Path) 
 @pytest.mark.parametrize("boosts", [{"recency": 0.5}, {"importance": 1}])
 def test_boosts_are_rejected_in_fts_mode(tmp_path: Path, boosts: dict[str, float]) -> None:
     with pytest.raises(Refused, match="set `mode` to hybrid or semantic"):
-        perform(make_store(tmp_path), "records.search", query="tea", **boosts)
+        perform(make_store(tmp_path), "records.search", query="tea", mode="fts", **boosts)

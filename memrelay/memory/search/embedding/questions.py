@@ -126,7 +126,7 @@ class QuestionEmbedder:
             self._drop_old(now)
             awaited = self._awaited.get(key) or self._begin(key, now)
             if not awaited.future.done():
-                raise self._unavailable(now, now - awaited.since)
+                raise self._unavailable(key[1], now, now - awaited.since)
         return awaited.future.result()
 
     def _begin(self, key: Key, now: float) -> _Awaited:
@@ -142,10 +142,13 @@ class QuestionEmbedder:
         self._awaited[key] = awaited
         return awaited
 
-    def _unavailable(self, now: float, waited_s: float) -> VectorPending | EmbeddingUnavailable:
+    def _unavailable(
+        self, fingerprint: str, now: float, waited_s: float
+    ) -> VectorPending | EmbeddingUnavailable:
         """Return the error for a vector that is not known yet."""
         if waited_s < MOST_S:
-            return VectorPending(min(max(FIRST_S, waited_s), LONGEST_S))
+            after_s = min(max(FIRST_S, waited_s), LONGEST_S)
+            return VectorPending(after_s, is_loading=self.embedder.ready(fingerprint) is None)
         self._again_at = self._again_at or now + ANSWER_S
         return EmbeddingUnavailable(NO_ANSWER)
 

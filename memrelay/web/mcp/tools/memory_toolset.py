@@ -273,7 +273,8 @@ async def memory_search(target: Target, given: JsonObject) -> JsonObject:
     found = await target.call(SEARCH, wanted, store=given.get("store", ""))
     explanation = found.get("explanation")
     hits = [one | {"record": without_empty(one["record"])} for one in found["items"]]
-    answer = {} if explanation is None else {"explanation": explanation}
+    answer = without_empty(pick(found, "degraded", "nothing"))
+    answer |= {} if explanation is None else {"explanation": explanation}
     room = MAX_BYTES - MARGIN - size_of(answer)
     items = fit_items(hits, _cut_hit, room=room)
     return {"items": items, "left_out": len(hits) - len(items)} | answer
