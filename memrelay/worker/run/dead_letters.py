@@ -32,7 +32,10 @@ class KnownDeadLetters(NamedTuple):
 
 
 def split_repeats(work: Sequence[Work]) -> tuple[Sequence[Work], list[Work]]:
-    """Return the inputs that may run together, and replays of inputs among them, to run later."""
+    """Return the inputs that may run together, and replays of inputs among them, to run later.
+
+    Without replays, the first is the same sequence.
+    """
     if not any(map(_replay_entry, work)):
         return work, []
     seen: set[tuple[str, str]] = set()

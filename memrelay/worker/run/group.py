@@ -359,7 +359,10 @@ class Group:
         self._is_at_rest = False
         shared, continuations = self._shared, self._continuations
         count = min(len(self._todo), shared.limits.batch * len(self.slots))
-        work, later = split_repeats([self._todo.popleft() for _ in range(count)])
+        taken = [self._todo.popleft() for _ in range(count)]
+        work, later = split_repeats(taken)
+        if work is not taken:  # it has replays, which need the parked rows of the failed runs
+            await self._confirm(0)
         dead_letters = await self._retry.attempt(
             partial(
                 find_dead_letters,

@@ -18,6 +18,7 @@ from memrelay.memory.models.named_memories.dedup.rules import (
     STATES,
     WORDS_DIFFER,
 )
+from memrelay.memory.search.text.irregular import FORMS
 
 # Prepositions that may mark the same value: is at 3 pm, a budget of 3 dollars.
 _VALUES = frozenset(("in", "at", "on", "to", "of", "as", "with", ""))
@@ -73,7 +74,7 @@ def relate(one: ParsedFact, other: ParsedFact, alignment: Alignment, reason: str
     if reason == PERSONS_DIFFER or _subjects_differ(*gaps):
         return Relation.APART
     if not alignment.pairs:
-        return Relation.RELATED
+        return Relation.CONTRADICTS if _is_bare_value(one, other, reason) else Relation.RELATED
     if not gaps[0].places and not gaps[1].places:
         if reason == ROLES_SWAPPED and not _are_preferences(one, other):
             return Relation.APART
@@ -82,6 +83,23 @@ def relate(one: ParsedFact, other: ParsedFact, alignment: Alignment, reason: str
         is_other_number = _counts_one(*gaps) or _counts_one(*gaps[::-1])
         return Relation.CONTRADICTS if is_other_number else Relation.RELATED
     return _relate_values(*_without_start(*gaps), alignment, reason)
+
+
+def _is_bare_value(one: ParsedFact, other: ParsedFact, reason: str) -> bool:
+    """Return whether both facts are values that exclude each other, without a subject: is vegan,
+    I am 34 years old.
+    """
+    if reason == OPPOSITES:
+        return all(fact.words and fact.words[0].follows_be for fact in (one, other))
+    is_number = [[word.startswith("#") for word in fact.content] for fact in (one, other)]
+    both = zip(one.content, other.content, *is_number, strict=False)
+    return (
+        reason == NUMBERS_DIFFER
+        and is_number[0] == is_number[1]
+        and any(is_number[0])
+        and not all(is_number[0])
+        and all(left == right or is_left for left, right, is_left, _ in both)
+    )
 
 
 def is_score_lowered(one: ParsedFact, other: ParsedFact, alignment: Alignment, reason: str) -> bool:
@@ -234,13 +252,15 @@ def _is_event(fact: ParsedFact) -> bool:
         return False
     if not predicate or "past" in fact.tenses:
         return bool(predicate)
-    is_past = predicate[0].is_past or predicate[0].text.endswith("ed")
-    return is_past and not predicate[0].follows_be
+    first = predicate[0]
+    is_past = first.is_past or first.text.endswith("ed") or first.text in FORMS.past
+    return is_past and not first.follows_be
 
 
 def _names_relative(gap: _Gap, alignment: Alignment) -> bool:
-    """Return whether both facts name a relative, of whom there may be several."""
-    return any(gap.fact.words[a].entry.stem in lexicon.RELATIVES for a, _ in alignment.pairs)
+    """Return whether both facts name a relative, of whom there may be several: not two sons."""
+    named = (gap.fact.words[a] for a, _ in alignment.pairs)
+    return any(word.entry.stem in lexicon.RELATIVES and not word.is_counted for word in named)
 
 
 def _may_both_hold(gap: _Gap, alignment: Alignment) -> bool:
@@ -276,6 +296,8 @@ def _is_single_value(one: _Gap, other: _Gap, alignment: Alignment) -> bool:
     paired = [one.fact.words[a] for a, _ in alignment.pairs]
     if any(word.entry.stem in lexicon.ATTRIBUTES for word in paired):
         return True
+    if not any(fact.has_verb or fact.tenses for fact in facts):
+        return False  # meeting with Bob at 3 pm
     is_state = _ends_with_state(one) and _ends_with_state(other)
     if (all(fact.has_verb for fact in facts) and not is_state) or any(
         word.marker in _LOCATED for word in first

@@ -17,6 +17,10 @@ def find_verb(tokens: Sequence[Token]) -> tuple[int, bool]:
     Without a known verb, it is the first word that looks like one, or the second content word.
     """
     found = next((at for at, _ in enumerate(tokens) if _is_finite(tokens, at)), None)
+    # answers and notes may be nouns too
+    is_unclear = found is None or _has_ending(tokens[found].text)
+    if is_unclear and _begins_with_verb(tokens):
+        found = 0
     if found is None:
         found = next((at for at, _ in enumerate(tokens) if _looks_finite(tokens, at)), None)
     if found is None:
@@ -33,6 +37,18 @@ def names_role(tokens: Sequence[Token]) -> bool:
         and tokens[at].text in ("is", "are")
         and (tokens[at + 1].text in lexicon.DEFINITE or tokens[at + 1].is_possessive)
     )
+
+
+def _begins_with_verb(tokens: Sequence[Token]) -> bool:
+    """Return whether a fact without a subject begins with its verb: prefers tea, bought a car."""
+    if len(tokens) < 2 or tokens[0].is_name or tokens[0].is_possessive:
+        return False
+    text, after = tokens[0].text, tokens[1]
+    if _has_ending(text):
+        return stem_of(text, ENGLISH) in lexicon.VERBS
+    # not an adjective: preferred airline
+    begins_object = after.is_name or after.text[0] == "#" or after.text in FUNCTION_WORDS
+    return begins_object and (text in FORMS.past or text in FORMS.finite or text.endswith("ed"))
 
 
 def _is_finite(tokens: Sequence[Token], at: int) -> bool:
