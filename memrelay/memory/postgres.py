@@ -17,6 +17,8 @@ OPTIONS: dict[str, Any] = {
     "keepalives_count": 2,
     "application_name": "memrelay",
 }
+# Ends the transactions of a host that was paused or cut off, whose locks would stop the others.
+END_SILENT_TRANSACTIONS = f"SET idle_in_transaction_session_timeout = {SILENCE_MS}"
 
 
 def describe(error: psycopg.Error) -> str:

@@ -22,6 +22,7 @@ from tests.support.damage import replace_text
 from tests.support.disk import small_disk
 from tests.support.system import TestSystem
 from tests.support.tiers import first_always
+from tests.support.waiting import wait_for
 from tests.support.worker_reports import await_report
 
 
@@ -44,6 +45,7 @@ def test_a_backup_under_load_is_a_consistent_snapshot_and_blocks_no_work() -> No
         loading = threading.Thread(target=load)
         loading.start()
         try:
+            wait_for(lambda: len(system.contents(uid)) > 1, "the load has begun")
             made = [
                 run_on(system, "backup", "--to", str(system.folder / name))
                 for name in ("one", "two")

@@ -18,7 +18,7 @@ DEPTH = 24
 SCORE = {
     "type": "score",
     "source": "log_search",
-    "weights": {f"payload.{'a.' * DEPTH}f{number}": 0.5 for number in range(32)},
+    "weights": {f"payload.{'a.' * DEPTH}f{number}": 0.5 for number in range(25)},
     "topK": 1,
 }
 

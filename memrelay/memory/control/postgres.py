@@ -11,7 +11,7 @@ from psycopg import AsyncConnection, AsyncRawCursor
 
 from memrelay.memory.control.database import Row, Sql
 from memrelay.memory.errors import StoreBroken, StoreBusy
-from memrelay.memory.postgres import OPTIONS, SCHEMA, describe
+from memrelay.memory.postgres import END_SILENT_TRANSACTIONS, OPTIONS, SCHEMA, describe
 
 # Excludes other writers, as SQLite does. The number is arbitrary ("memr").
 LOCK = "SELECT pg_advisory_xact_lock(1835363698)"
@@ -144,6 +144,7 @@ async def _connect(url: str) -> AsyncConnection[Any]:
     connection = await AsyncConnection.connect(
         url, autocommit=True, prepare_threshold=None, **OPTIONS
     )
+    await connection.execute(END_SILENT_TRANSACTIONS)
     await connection.execute(f"SET search_path TO {SCHEMA}")
     return connection
 

@@ -24,7 +24,7 @@ from memrelay.memory.engine.journal.tables import (
     TAKE_OVER,
 )
 from memrelay.memory.errors import StoreBroken, StoreBusy, StoreFenced
-from memrelay.memory.postgres import OPTIONS, SCHEMA, describe
+from memrelay.memory.postgres import END_SILENT_TRANSACTIONS, OPTIONS, SCHEMA, describe
 
 Value = TypeVar("Value")
 # A statement that takes longer counts as lost.
@@ -287,6 +287,7 @@ def _prepare(connection: Connection[Any]) -> None:
 
     Raises StoreBroken: the tables are newer than this program.
     """
+    connection.execute(END_SILENT_TRANSACTIONS)
     with connection.transaction():
         connection.execute(LOCK)
         connection.execute(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}")

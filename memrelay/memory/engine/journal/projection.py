@@ -25,7 +25,7 @@ from memrelay.memory.engine.journal.patches import Patch, Position, read_positio
 from memrelay.memory.engine.journal.postgres import PostgresJournals
 from memrelay.memory.engine.memory_id import store_path
 from memrelay.memory.errors import MemoryFault, StoreBroken, StoreBusy
-from memrelay.memory.postgres import OPTIONS, describe
+from memrelay.memory.postgres import END_SILENT_TRANSACTIONS, OPTIONS, describe
 
 log = structlog.stdlib.get_logger(__name__)
 PAUSE_S = 1.0
@@ -201,6 +201,7 @@ class Projector:
             closing(PostgresJournals(self._url)) as journals,
             connect(self._url, **OPTIONS) as target,
         ):
+            target.execute(END_SILENT_TRANSACTIONS)
             yield _Tables(journals, target, _prepare(target))
 
     def _project(self, tables: _Tables, store: str, epoch: int) -> None:

@@ -15,6 +15,7 @@ from memrelay.memory.engine import connection as connection_module
 from memrelay.memory.engine.journal import journal as journal_module
 from memrelay.memory.engine.journal.journal import Journal
 from memrelay.memory.engine.journal.patches import write_position
+from memrelay.memory.engine.journal.postgres import PostgresJournals
 from memrelay.memory.errors import BadBackup, StoreBroken, StoreBusy, StoreFenced
 from tests.memory.builders import MEMORY_ID, make_store, perform
 from tests.memory.engine.journal.conftest import StoresOfHost, rows_of
@@ -291,6 +292,27 @@ def test_a_newer_version_takes_a_store_over(hosts: Hosts, monkeypatch: pytest.Mo
         monkeypatch.setattr(module, "migrations", lambda: current)
     with pytest.raises(StoreBroken, match="newer Memrelay"):
         second.take_over(4)
+
+
+@pytest.mark.slow
+def test_a_host_that_is_paused_in_a_transaction_does_not_stop_the_next_owner(
+    hosts: Hosts, url: str
+) -> None:
+    first, second = hosts
+    first.write("one")
+    with closing(PostgresJournals(url)) as paused, paused._guarded("") as connection:
+        connection.execute("BEGIN")
+        connection.execute("SELECT store FROM stores FOR UPDATE")
+
+        def has_taken_over() -> bool:
+            with suppress(StoreBusy):
+                second.take_over(2)
+                return True
+            return False
+
+        wait_for(has_taken_over, "the locks are released")
+
+    assert second.contents() == ["one"]
 
 
 def test_an_unreachable_server_is_retried(tmp_path: Path) -> None:
