@@ -266,8 +266,9 @@ def _names_relative(gap: _Gap, alignment: Alignment) -> bool:
 def _may_both_hold(gap: _Gap, alignment: Alignment) -> bool:
     """Return whether the fact may have several such values: likes tea and coffee."""
     paired = [gap.fact.words[a] for a, _ in alignment.pairs if a >= gap.fact.predicate]
-    if _names_relative(gap, alignment):
-        return True
+    named = {gap.fact.words[a].entry.stem for a, _ in alignment.pairs}
+    if _names_relative(gap, alignment) and named.isdisjoint(lexicon.ATTRIBUTES):
+        return True  # has a sister in Rome, but not: the sister's name is Ann
     has = "has" in gap.fact.tenses and not gap.words[0].marker
     if not has and not any(word.entry.stem in lexicon.SEVERAL for word in paired):
         return False

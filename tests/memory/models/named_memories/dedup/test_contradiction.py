@@ -34,6 +34,7 @@ LOCAL = "all-MiniLM-L6-v2-int8/384/0"
         ("I am 34 years old", "I am 35 years old"),
         ("The user has 2 children", "The user has 3 children"),
         ("Timezone is CET", "Timezone is PST"),
+        ("My sister's name is Clara", "My sister's name is Klara"),
     ],
 )
 def test_another_value_of_the_same_attribute_is_a_contradiction(one: str, other: str) -> None:
