@@ -204,7 +204,7 @@ def _without(gap: _Gap, word: Word) -> _Gap:
 def _relate_values(one: _Gap, other: _Gap, alignment: Alignment, reason: str) -> Relation:
     """Return how facts about the same subject relate if each has unmatched words."""
     events = _is_event(one.fact), _is_event(other.fact)
-    if one.runs > 1 or other.runs > 1:
+    if (one.runs > 1 or other.runs > 1) and not (_are_times(one) and _are_times(other)):
         return Relation.APART if any(events) or reason != WORDS_DIFFER else Relation.RELATED
     if one.has_number != other.has_number:
         return Relation.APART
@@ -224,6 +224,13 @@ def _relate_values(one: _Gap, other: _Gap, alignment: Alignment, reason: str) ->
     if one.has_number or reason == OPPOSITES:
         return Relation.CONTRADICTS
     return Relation.CONTRADICTS if _is_single_value(one, other, alignment) else Relation.RELATED
+
+
+def _are_times(gap: _Gap) -> bool:
+    """Return whether the unmatched words are a day and a time: on Monday at nine."""
+    return len(gap.words) == 2 and all(
+        word.is_number and word.marker in _LOCATED for word in gap.words
+    )
 
 
 def _are_verbs(one: _Gap, other: _Gap) -> bool:
