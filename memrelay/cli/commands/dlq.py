@@ -239,7 +239,8 @@ async def _replay_batches(
 class Replay:
     """Append entries in order and wait for their results, up to `wait_s` seconds in all batches.
 
-    It prints a line for each: {"replayed", "pipeline_uid"}, and "error" if it failed again.
+    It prints a line for each, in their order: {"replayed", "pipeline_uid"}, and "error" if it
+    failed again.
     """
 
     def __init__(self, requester: Requester, wait_s: float) -> None:
@@ -252,8 +253,13 @@ class Replay:
         """
         run_one = self._say if self._wait_s else self._append
         tasks = [create_task(run_one(entry)) for entry in entries]
+        outcomes = list[str]()
         try:
-            outcomes = [await task for task in tasks]
+            for entry, task in zip(entries, tasks, strict=True):
+                outcome, more = await task
+                outcomes.append(outcome)
+                line = {"replayed": entry.replay_of, "pipeline_uid": entry.uid, **more}
+                report_progress(partial(print_json, line))
         finally:
             for task in tasks:
                 task.cancel()
@@ -262,27 +268,20 @@ class Replay:
             self._wait_s = 0  # no worker runs, or it is too slow: append the rest
         return outcomes
 
-    async def _append(self, entry: NewEntry) -> str:
+    async def _append(self, entry: NewEntry) -> tuple[str, dict[str, str]]:
         await self._requester.ingress.append(entry)
-        _print_replay(entry, {})
-        return "appended"
+        return "appended", {}
 
-    async def _say(self, entry: NewEntry) -> str:
+    async def _say(self, entry: NewEntry) -> tuple[str, dict[str, str]]:
+        """Return what became of the entry, and the fields that its line has besides."""
         try:
             report = await self._requester.say(entry, self._wait_s)
         except NoAnswer as error:
             if not error.ident:
                 raise
-            _print_replay(entry, {})
-            return "open"
+            return "open", {}
         errors = report.get("errors", ())
-        _print_replay(entry, {"error": errors[0]} if errors else {})
-        return "failed" if errors else "done"
-
-
-def _print_replay(entry: NewEntry, more: dict[str, str]) -> None:
-    line = {"replayed": entry.replay_of, "pipeline_uid": entry.uid, **more}
-    report_progress(partial(print_json, line))
+        return ("failed", {"error": errors[0]}) if errors else ("done", {})
 
 
 async def _find_uid(catalog: Catalog, uid_or_name: str) -> str:
