@@ -117,7 +117,10 @@ def test_a_container_creates_its_first_key_serves_and_ends_within_the_grace_peri
     assert key_file.stat().st_uid == 10001
     assert [name.name for name in container.volume.iterdir() if "first-key." in name.name] == []
     assert ask(container.url, "GET", "/v1/pipelines").status == 401
-    assert call("POST", records, '{"content": "Ada likes tea"}').status == 201
+    wait_for(
+        lambda: call("POST", records, '{"content": "Ada likes tea"}').status == 201,
+        "a worker serves the pipeline",
+    )
     assert ask(container.url, "GET", "/ready?workers=1").status == 200
     assert container.is_healthy()
 
