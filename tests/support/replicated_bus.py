@@ -6,7 +6,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, ExitStack, contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -111,6 +111,13 @@ class SentinelBus:
         self.sentinels: list[BusServer] = []
 
     def __enter__(self) -> Self:
+        with ExitStack() as undo:
+            undo.callback(self._kill_all)
+            self._start()
+            undo.pop_all()
+        return self
+
+    def _start(self) -> None:
         primary = self._start_server()
         for _ in range(self._replicas):
             self._start_server("--replicaof", "127.0.0.1", str(primary.port))
@@ -118,7 +125,6 @@ class SentinelBus:
         for number in range(3):
             self.start_sentinel(str(number), primary.port)
         wait_for(lambda: all(map(self._knows_the_others, self.sentinels)), "Sentinel is complete")
-        return self
 
     def __exit__(
         self,
@@ -126,6 +132,9 @@ class SentinelBus:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self._kill_all()
+
+    def _kill_all(self) -> None:
         for server in [*self.sentinels, *self.servers]:
             server.kill()
 
