@@ -10,7 +10,7 @@ import orjson
 from jsonschema import Draft202012Validator
 
 from memrelay import open_store
-from memrelay.web.mcp.tool_handlers import check_arguments
+from memrelay.web.mcp.arguments import read_arguments
 from memrelay.web.mcp.tools.memory_toolset import MEMORY_TOOLS
 from memrelay.web.mcp.transports.local_targets import FileTarget
 
@@ -27,8 +27,8 @@ class ToolCaller:
     def __call__(self, name: str, **arguments: Any) -> dict[str, Any]:
         """Return the answer of a tool, which fits its schema and the limit. Raises ToolError."""
         tool = TOOLS[name]
-        check_arguments(tool, arguments, takes_pipeline=False)
-        answer = asyncio.run(tool.run(self.target, arguments))
+        given = read_arguments(tool, arguments, takes_pipeline=False)
+        answer = asyncio.run(tool.run(self.target, given))
         Draft202012Validator(tool.output_schema).validate(answer)
         assert len(orjson.dumps(answer)) <= MAX_ANSWER_BYTES
         return answer

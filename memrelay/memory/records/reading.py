@@ -88,7 +88,7 @@ class ListRecords:
     filter: Filter | None = None
     """Only records that pass this filter (docs/filters.md)."""
     deleted: bool = False
-    """List deleted records that can be restored instead, in the order of their deletion."""
+    """List deleted records that can be restored instead. Their order is that of their deletion."""
     order: Literal["asc", "desc"] = "asc"
     """Oldest first, or newest first."""
     limit: Limit = 50

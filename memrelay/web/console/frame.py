@@ -32,6 +32,7 @@ from memrelay.web.console import format as formats
 from memrelay.web.console.shared_reads import STATES, STATUS, describe_durability, list_notices
 from memrelay.web.openapi.route_docs import ANY, HTML, documented
 from memrelay.web.server.errors import NotAllowed, NotFound, Problem, Unauthorized, Unavailable
+from memrelay.web.server.path_hints import find_path_hint
 from memrelay.web.services import get_services
 
 Menu = Literal["main", "pipeline"]
@@ -385,7 +386,8 @@ async def show_missing_page(request: web.Request, handler: Handler) -> web.Strea
     accepts_html = "text/html" in request.headers.get(hdrs.ACCEPT, "")
     if error is None or error.status != NotFound.status or not accepts_html:
         return await handler(request)
-    problem = NotFound("There is no page at this address.")
+    hint = find_path_hint(request.path, NotFound.status)
+    problem = NotFound(hint.detail if hint else "There is no page at this address.")
     return _render_error(request, problem, title="Page not found")
 
 

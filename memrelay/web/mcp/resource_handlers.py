@@ -26,8 +26,9 @@ Answer = Callable[[Sequence[Target], Any], Awaitable[Any]]
 
 async def _find_targets(session: Session) -> Sequence[Target]:
     """Return the pipelines that the client sees."""
-    uids = [session.uid] if session.uid is not None else await session.list_uids()
-    return [session.make_target(uid) for uid in uids]
+    if session.uid is not None:
+        return [session.make_target(session.uid)]
+    return [session.make_target(one.uid) for one in await session.list_pipelines()]
 
 
 async def _list_templates(

@@ -3,7 +3,7 @@
 from asyncio import Transport
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 from memrelay.web.mcp.change_reader import ChangeReaders
 from memrelay.web.mcp.tool import Target, ToolError
@@ -14,13 +14,33 @@ SESSION = "session"
 ACTOR = "mcp"
 # The argument of tools, and the part of a URL, with the time zone of the user.
 TIMEZONE = "timezone"
-# Uids that an error lists.
-MAX_LISTED = 20
+# Pipelines that a text lists, and characters of the name of each.
+MAX_LISTED, MAX_NAME = 20, 40
 
 
-async def no_pipelines() -> Sequence[str]:
-    """Return no uids: the client reaches one fixed target."""
+class PipelineName(NamedTuple):
+    """A pipeline that a client may use."""
+
+    uid: str
+    name: str
+
+
+async def no_pipelines(*, refresh: bool = False) -> Sequence[PipelineName]:
+    """Return no pipelines: the client reaches one fixed target."""
     return ()
+
+
+class ListPipelines(Protocol):
+    """Returns the pipelines that a client may use. `refresh`: also those of the last second."""
+
+    def __call__(self, *, refresh: bool = False) -> Awaitable[Sequence[PipelineName]]: ...
+
+
+def name_pipelines(pipelines: Sequence[PipelineName]) -> str:
+    """Return uids with names as one text, with a count of those that are left out."""
+    listed = [f"{one.uid} ({one.name[:MAX_NAME]})" for one in pipelines[:MAX_LISTED]]
+    more = len(pipelines) - len(listed)
+    return ", ".join(listed) + (f" and {more} more" if more else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +52,8 @@ class Session:
     make_target: Callable[[str], Target]
     # The only pipeline, "" for a file; None if each call names its pipeline.
     uid: str | None = None
-    # Returns the uids that the client sees, if calls name the pipeline.
-    list_uids: Callable[[], Awaitable[Sequence[str]]] = no_pipelines
+    # Returns the pipelines that the client sees, if calls name the pipeline.
+    list_pipelines: ListPipelines = no_pipelines
     # The readers of change feeds; None for a file.
     readers: ChangeReaders | None = None
     # The connection of the request, which a stream aborts if its client stops reading.
@@ -51,28 +71,36 @@ class Session:
         """A target that only answers `may_call`, which is the same in every pipeline."""
         return self.make_target(self.uid or "")
 
-    async def needs_pipeline(self) -> bool:
-        """Return whether a call must name its pipeline, because there are several."""
-        return self.takes_pipeline and len(await self.list_uids()) > 1
-
     async def find_target(self, given: str | None = None) -> Target:
-        """Return the target of a call. `given` is its argument `pipeline`.
+        """Return the target of a call. `given` is its argument `pipeline`: a uid, or a name that
+        one pipeline has.
 
         Raises ToolError: it names none, and there is not exactly one to choose.
         """
         if self.uid is not None:
             return self.make_target(self.uid)
-        if given:
-            return self.make_target(given)
-        uids = await self.list_uids()
-        if len(uids) == 1:
-            return self.make_target(uids[0])
-        if not uids:
+        given = given or None
+        pipelines = await self.list_pipelines()
+        found = _choose(pipelines, given)
+        if given and not found:
+            # It may have been deployed a moment ago.
+            pipelines = await self.list_pipelines(refresh=True)
+            found = _choose(pipelines, given)
+        if len(found) == 1:
+            return self.make_target(found[0])
+        if not pipelines:
             raise ToolError("no pipeline that this key may use is active; deploy one first")
-        more = f" and {len(uids) - MAX_LISTED} more" if len(uids) > MAX_LISTED else ""
+        problem = "" if given is None else f"{len(found) or 'no'} pipelines are {given[:100]!r}; "
         raise ToolError(
-            f"set `pipeline` to one of these uids: {', '.join(uids[:MAX_LISTED])}{more}"
+            f"{problem}set `pipeline` to one of these uids: {name_pipelines(pipelines)}"
         )
+
+
+def _choose(pipelines: Sequence[PipelineName], given: str | None) -> list[str]:
+    """Return the uids that a uid or a name means; all if there is neither."""
+    return [one.uid for one in pipelines if given is None or given == one.uid] or [
+        one.uid for one in pipelines if given == one.name
+    ]
 
 
 def get_session(request: Any) -> Session:

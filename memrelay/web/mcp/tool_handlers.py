@@ -3,20 +3,20 @@
 It loads the tools, and so the operations they use.
 """
 
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
 import mcp_types as types
 import orjson
-from jsonschema import Draft202012Validator
-from jsonschema.exceptions import ValidationError
 from mcp.server.context import ServerRequestContext
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS
 
 from memrelay.memory.operations import known_operation
 from memrelay.web.api.operation_routes import scopes_of
-from memrelay.web.mcp.session import TIMEZONE, Session, get_session
+from memrelay.web.mcp.arguments import PIPELINE, read_arguments, schema_with_pipeline
+from memrelay.web.mcp.session import TIMEZONE, PipelineName, Session, get_session, name_pipelines
 from memrelay.web.mcp.tool import JsonObject, Target, Tool, ToolError, refuse
 from memrelay.web.mcp.tools.files import FILE_TOOLS
 from memrelay.web.mcp.tools.graph import GRAPH_TOOLS
@@ -24,36 +24,14 @@ from memrelay.web.mcp.tools.memory_toolset import MEMORY_TOOLS
 from memrelay.web.mcp.toolsets import FILES, GRAPH, MEMORY
 
 Request = ServerRequestContext[Any, Any]
-PIPELINE = "pipeline"
-PIPELINE_SCHEMA = {"type": "string", "description": "The uid of the pipeline."}
-# Characters of a value that an error repeats.
-MAX_RULE_CHARACTERS = 300
+PIPELINE_SCHEMA = {"type": "string"}
 TOOLSETS: dict[str, tuple[Tool, ...]] = {
     MEMORY: MEMORY_TOOLS,
     GRAPH: GRAPH_TOOLS,
     FILES: FILE_TOOLS,
 }
-
-
-def schema_with_pipeline(tool: Tool, *, is_required: bool) -> JsonObject:
-    """Return the input schema with the argument `pipeline`."""
-    schema = tool.input_schema
-    fields = {PIPELINE: PIPELINE_SCHEMA, **schema.get("properties", {})}
-    required = list(schema.get("required", ()))
-    return {
-        **schema,
-        "properties": fields,
-        "required": [PIPELINE, *required] if is_required else required,
-    }
-
-
-def check_arguments(tool: Tool, arguments: JsonObject, *, takes_pipeline: bool) -> None:
-    """Raise ToolError with every fault of the arguments."""
-    validator = _validator(tool, takes_pipeline)
-    if validator.is_valid(arguments):
-        return
-    faults = sorted(validator.iter_errors(arguments), key=lambda fault: fault.json_path)
-    raise refuse(f"the arguments of {tool.name} break its schema:", map(_describe_fault, faults))
+# The tools that a client may call: also those of the official server, whose names prompts mention.
+CALLABLE = TOOLSETS | {MEMORY: (*MEMORY_TOOLS, *GRAPH_TOOLS)}
 
 
 def take_pipeline(arguments: JsonObject) -> tuple[str | None, JsonObject]:
@@ -62,33 +40,16 @@ def take_pipeline(arguments: JsonObject) -> tuple[str | None, JsonObject]:
     return arguments.get(PIPELINE), others
 
 
-@cache
-def _validator(tool: Tool, takes_pipeline: bool) -> Any:
-    schema = schema_with_pipeline(tool, is_required=False) if takes_pipeline else tool.input_schema
-    return Draft202012Validator(schema)
-
-
-def _describe_fault(fault: ValidationError) -> str:
-    pointer = "".join(f"/{_escape(str(part))}" for part in fault.absolute_path)
-    rule = fault.message
-    if len(rule) > MAX_RULE_CHARACTERS:
-        rule = f"the value breaks the rule {fault.validator}: {fault.validator_value!r}"
-    return f"{pointer or '(the arguments)'}: {rule[:MAX_RULE_CHARACTERS]}"
-
-
-def _escape(part: str) -> str:
-    return part.replace("~", "~0").replace("/", "~1")
-
-
 class ToolHandlers:
     """The handlers of a toolset."""
 
     def __init__(self, toolset: str) -> None:
-        self._tools = {tool.name: tool for tool in TOOLSETS[toolset]}
+        self._listed = TOOLSETS[toolset]
+        self._callable = {tool.name: tool for tool in CALLABLE[toolset]}
 
     def find_schema(self, name: str) -> JsonObject | None:
         """Return the input schema of a tool, None for an unknown one."""
-        tool = self._tools.get(name)
+        tool = self._callable.get(name)
         return None if tool is None else tool.input_schema
 
     async def list(
@@ -97,21 +58,25 @@ class ToolHandlers:
         """Return the tools that the client's key may use."""
         session = get_session(request)
         target, takes_pipeline = session.any_target, session.takes_pipeline
-        is_required = await session.needs_pipeline()
+        pipelines = await session.list_pipelines()
+        is_required = takes_pipeline and len(pipelines) > 1
         shown = [
             _describe_tool(tool, takes_pipeline, is_required)
-            for tool in self._tools.values()
+            for tool in self._listed
             if may_use(tool, target)
         ]
+        if shown and is_required:
+            # Once for all tools: each description costs tokens in every conversation.
+            shown[0] = _with_pipelines(shown[0], pipelines)
         return types.ListToolsResult(tools=shown, cache_scope="private")
 
     async def call(
         self, request: Request, params: types.CallToolRequestParams
     ) -> types.CallToolResult:
         """Return the result of a tool, or its error. Raises MCPError: there is no such tool."""
-        tool = self._tools.get(params.name)
+        tool = self._callable.get(params.name)
         if tool is None:
-            known = ", ".join(self._tools)
+            known = ", ".join(tool.name for tool in self._listed)
             raise MCPError(INVALID_PARAMS, f"unknown tool {params.name[:100]!r}; known: {known}")
         try:
             return await run_tool(get_session(request), tool, params.arguments or {})
@@ -131,7 +96,7 @@ async def run_tool(session: Session, tool: Tool, arguments: JsonObject) -> types
         scopes = [scope for name in tool.operations for scope in scopes_of(known_operation(name))]
         needed = " or ".join(dict.fromkeys(scopes))
         raise refuse(f"{tool.name} needs a key with the scope {needed}; use such a key")
-    check_arguments(tool, arguments, takes_pipeline=session.takes_pipeline)
+    arguments = read_arguments(tool, arguments, takes_pipeline=session.takes_pipeline)
     pipeline = None
     if session.takes_pipeline:
         pipeline, arguments = take_pipeline(arguments)
@@ -148,7 +113,7 @@ async def run_tool(session: Session, tool: Tool, arguments: JsonObject) -> types
 def _describe_tool(tool: Tool, takes_pipeline: bool, is_required: bool) -> types.Tool:
     schema = tool.input_schema
     if takes_pipeline:
-        schema = schema_with_pipeline(tool, is_required=is_required)
+        schema = schema_with_pipeline(tool, is_required=is_required, pipeline=PIPELINE_SCHEMA)
     hints = tool.hints
     return types.Tool(
         name=tool.name,
@@ -163,3 +128,12 @@ def _describe_tool(tool: Tool, takes_pipeline: bool, is_required: bool) -> types
             open_world_hint=False,
         ),
     )
+
+
+def _with_pipelines(tool: types.Tool, pipelines: Sequence[PipelineName]) -> types.Tool:
+    """Return a tool whose argument `pipeline` lists the pipelines that the client may use."""
+    text = f"The uid or the name of a pipeline: {name_pipelines(pipelines)}."
+    described = PIPELINE_SCHEMA | {"description": text}
+    properties = tool.input_schema["properties"] | {PIPELINE: described}
+    schema = tool.input_schema | {"properties": properties}
+    return tool.model_copy(update={"input_schema": schema})

@@ -16,6 +16,7 @@ from multidict import istr
 
 from memrelay.bus.errors import BusBusy, BusError, BusRefused, NoOwner
 from memrelay.memory.errors import StoreBroken, StoreBusy
+from memrelay.web.server.path_hints import find_path_hint
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -243,7 +244,7 @@ async def handle_errors(request: web.Request, handler: Handler) -> web.StreamRes
     except Problem as fault:
         return fault.as_response()
     except web.HTTPException as fault:
-        return _convert_aiohttp_error(fault)
+        return _convert_aiohttp_error(request.path, fault)
     except web.RequestPayloadError as fault:
         return problem_response(400, BadRequest.title, f"the body cannot be read: {fault}", {})
     except (ConnectionResetError, ConnectionAbortedError):
@@ -268,12 +269,15 @@ def _route_template(request: web.Request) -> str:
     return "" if resource is None else resource.canonical
 
 
-def _convert_aiohttp_error(fault: web.HTTPException) -> web.StreamResponse:
+def _convert_aiohttp_error(path: str, fault: web.HTTPException) -> web.StreamResponse:
     """Convert aiohttp's own errors (unknown path, wrong method). Redirects are raised again."""
     if fault.status < 400:
         raise fault
-    detail = _DETAILS.get(fault.status, fault.text or fault.reason)
-    response = problem_response(fault.status, fault.reason.capitalize(), detail, {})
+    detail, members = find_path_hint(path, fault.status) or (
+        _DETAILS.get(fault.status, fault.text or fault.reason),
+        {},
+    )
+    response = problem_response(fault.status, fault.reason.capitalize(), detail, members)
     if "Allow" in fault.headers:
         response.headers["Allow"] = fault.headers["Allow"]
     return response

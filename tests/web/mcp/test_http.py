@@ -169,9 +169,9 @@ def test_every_fault_of_the_arguments_is_named(web_system: WebSystem) -> None:
 
     text = text_of(result)
     assert "'query' is a required property" in text
-    assert "/limit: 'ten' is not" in text
-    assert "/tags" in text
-    assert "'sing' was unexpected" in text
+    assert '/limit: must be a whole number, and "ten" is not; send it like "limit": 10' in text
+    assert '/tags/1: must be a text, and 7 is not; send it like "text"' in text
+    assert "/sing: is no argument of memory_search; remove it" in text
 
 
 def test_an_operation_that_refuses_names_the_rule(web_system: WebSystem) -> None:
@@ -258,8 +258,8 @@ def test_a_key_of_one_pipeline_need_not_name_it(keyed: WebSystem) -> None:
 
 
 def test_a_key_of_several_pipelines_must_name_one(keyed: WebSystem) -> None:
-    ours = [keyed.deploy(), keyed.deploy()]
-    other = keyed.deploy()
+    ours = [keyed.deploy(pipeline_name=name) for name in ("Diary of Ada", "Recipes", "Recipes")]
+    other = keyed.deploy(pipeline_name="Another's diary")
     key = make_known_key(keyed, pipelines=tuple(ours))
 
     calls = McpCalls(keyed.url, "/mcp", key)
@@ -274,9 +274,16 @@ def test_a_key_of_several_pipelines_must_name_one(keyed: WebSystem) -> None:
     foreign = text_of(call_everywhere(keyed, "memory_read", key, pipeline=other))
     missing = text_of(call_everywhere(keyed, "memory_read", key, pipeline="0" * len(other)))
 
+    named = f"{ours[0]} (Diary of Ada)"
+    listed = calls("tools/list")["tools"][0]["inputSchema"]["properties"]["pipeline"]
+    assert named in unnamed and named in missing and named in listed["description"]
     assert all(uid in unnamed for uid in ours)
-    assert other not in unnamed
+    assert other not in unnamed + listed["description"]
     assert foreign.replace(other, "") == missing.replace("0" * len(other), "")
+    written = call_everywhere(keyed, "memory_write", key, pipeline="Diary of Ada", content="tea")
+    assert not written["isError"] and keyed.system.contents(ours[0]) == ["tea"]
+    twice = text_of(call_everywhere(keyed, "memory_read", key, pipeline="Recipes"))
+    assert twice.startswith("2 pipelines are 'Recipes'; set `pipeline` to one of these uids: ")
 
 
 def test_the_tools_of_one_pipeline_take_no_argument_pipeline(web_system: WebSystem) -> None:
@@ -285,9 +292,41 @@ def test_the_tools_of_one_pipeline_take_no_argument_pipeline(web_system: WebSyst
     tools = McpCalls(web_system.url, f"/mcp/{uid}")("tools/list")["tools"]
 
     assert not [tool for tool in tools if "pipeline" in tool["inputSchema"]["properties"]]
-    assert "'pipeline' was unexpected" in text_of(
+    assert "the URL names the pipeline: remove it" in text_of(
         call(web_system, uid, "memory_read", pipeline=uid)
     )
+
+
+@pytest.mark.parametrize(
+    "method, path, hint",
+    [
+        ("GET", "/sse", "there is no SSE transport; select the transport `streamable HTTP`"),
+        ("POST", "/mcp/{uid}/messages", "the path of MCP is /mcp/UID"),
+        ("GET", "/.well-known/oauth-protected-resource/mcp/{uid}", "Authorization: Bearer KEY"),
+        ("GET", "/.well-known/oauth-authorization-server", "memrelay keys create"),
+        ("GET", "/.well-known/openid-configuration", "this server has no OAuth"),
+        ("POST", "/register", "this server has no OAuth"),
+        ("GET", "/authorize?client_id=x", "this server has no OAuth"),
+        ("POST", "/p/{uid}/mcp", "there is no /p/UID/mcp; the path of MCP is /mcp/UID"),
+    ],
+)
+def test_a_path_that_clients_try_says_what_to_do(
+    keyed: WebSystem, method: str, path: str, hint: str
+) -> None:
+    answer = ask(keyed.url, method, path.format(uid="x"), b"", HANDSHAKE_HEADERS)
+
+    assert answer.status == 404
+    assert hint in answer.json["detail"]
+    if "OAuth" in hint:
+        assert answer.json["error_description"] == answer.json["detail"]
+
+
+def test_a_browser_and_an_sse_client_learn_what_to_do(web_system: WebSystem) -> None:
+    page = web_system.get("/authorize", Accept="text/html")
+    stream = web_system.get(f"/mcp/{web_system.deploy()}", Accept="text/event-stream")
+
+    assert page.status == 404 and "memrelay keys create" in page.body.decode()
+    assert stream.status == 405 and "not `sse`" in stream.json["detail"]
 
 
 def test_instructions_are_short_and_declare_results_as_data(web_system: WebSystem) -> None:

@@ -49,6 +49,9 @@ TOOL_WORDS = tuple(
         ("records", "notes"),
     )
 )
+# An object with any fields. Some clients refuse one without `properties`, and others remove all
+# fields that the schema does not name or allow.
+FREE_FORM: JsonObject = {"type": "object", "properties": {}, "additionalProperties": True}
 FIRST_SENTENCE = re.compile(r".*?[.](?=\s|$)", re.DOTALL)
 # The other hints mean nothing for a tool that only reads, and each costs tokens.
 READS = Hints(read_only=True, destructive=None, idempotent=None)
@@ -95,7 +98,7 @@ def tool(
                     )
                     for name, one in arguments.items()
                 },
-                "required": list(required),
+                **({"required": list(required)} if required else {}),
                 "additionalProperties": False,
             },
             output,
@@ -142,6 +145,8 @@ def _field_schema(argument: str, field: Field) -> JsonObject:
     schema = {name: one[name] for name in kept if name in one}
     if "items" in one:
         schema["items"] = {"type": one["items"]["type"]}
+    if one.get("type") == "object":
+        schema |= FREE_FORM
     default = full.get("default") if field.default is None else field.default
     if default:
         schema["default"] = default
@@ -172,7 +177,10 @@ def pick(given: JsonObject, *names: str) -> JsonObject:
 
 
 def refuse_extra(given: JsonObject, allowed: tuple[str, ...], rule: str) -> None:
-    """Raise ToolError if other arguments are given. `rule` says why they are not allowed."""
-    extra = [name for name in given if name not in allowed]
+    """Raise ToolError if other arguments are given. `rule` says why they are not allowed.
+
+    Some clients send empty texts for what they leave out.
+    """
+    extra = [name for name, value in given.items() if name not in allowed and value != ""]
     if extra:
         raise ToolError(f"{rule}: omit {', '.join(f'`{name}`' for name in extra)}")

@@ -18,7 +18,15 @@ from memrelay.web.mcp.tools.answer_size import (
     size_of,
     without_empty,
 )
-from memrelay.web.mcp.tools.declaration import READS, Field, object_of, pick, refuse_extra, tool
+from memrelay.web.mcp.tools.declaration import (
+    FREE_FORM,
+    READS,
+    Field,
+    object_of,
+    pick,
+    refuse_extra,
+    tool,
+)
 
 REMEMBER = "entries.create"
 DEFAULT_MEMORY = "notes"
@@ -43,7 +51,7 @@ STORE: JsonObject = {"type": "string", "description": "By default the first."}
 OFFSET: JsonObject = {
     "type": "integer",
     "minimum": 0,
-    "description": "With guid: the first character.",
+    "description": "With guid: where to begin.",
 }
 LIST_NAMES = ("kind", "scope", "tags", "filter", "order", "limit", "cursor", "deleted")
 SEARCH = "records.search"
@@ -54,9 +62,13 @@ SEARCH_NAMES = (
 CREATE, APPEND = "records.create", "records.append"
 NEW_NAMES = ("content", "kind", "tags", "key", "owner", "thread", "data", "expires_at")
 APPEND_NAMES = ("content", "append_to", "idempotency_key")
+FILTER: JsonObject = FREE_FORM | {
+    "description": 'Only notes that pass this filter. Example: {"data.price":{"gte":3}}',
+}
+NEW_TAGS: JsonObject = {"type": "array", "items": {"type": "string"}}
 IDEMPOTENCY_KEY: JsonObject = {
     "type": "string",
-    "description": "A repeated call returns the first answer.",
+    "description": "For safe repetition.",
 }
 UPDATE, RESTORE, UPDATE_ENTRY = "records.update", "records.restore", "entries.update"
 CHANGEABLE = ("content", "kind", "tags", "data", "expires_at")
@@ -73,7 +85,7 @@ HISTORY = "records.history"
     arguments={
         "text": Field(REMEMBER, "content"),
         "memory": Field(REMEMBER, "memory", DEFAULT_MEMORY),
-        "tags": Field(REMEMBER, "tags"),
+        "tags": NEW_TAGS,
         "metadata": Field(REMEMBER, "metadata"),
         "mode": Field(REMEMBER, "mode"),
     },
@@ -148,7 +160,7 @@ async def memory_recall(target: Target, given: JsonObject) -> JsonObject:
         "kind": Field(LIST, "kind"),
         "scope": Field(LIST, "scope"),
         "tags": Field(LIST, "tags"),
-        "filter": {"type": "object", "description": "As in memory_search."},
+        "filter": FREE_FORM | {"description": "As in memory_search."},
         "order": Field(LIST, "order"),
         "limit": Field(LIST, "limit", LIST_LIMIT),
         "cursor": Field(LIST, "cursor"),
@@ -164,9 +176,9 @@ async def memory_recall(target: Target, given: JsonObject) -> JsonObject:
 )
 async def memory_read(target: Target, given: JsonObject) -> JsonObject:
     """`guid` may be a fact's id. Without it, it lists."""
-    if "guid" in given:
+    if given.get("guid"):
         return await _read_one(target, given)
-    if "memory" in given:
+    if given.get("memory"):
         return await _list_facts(target, given)
     refuse_extra(given, (*LIST_NAMES, "store"), "a list has no part of a text")
     wanted = leave_facts_out(pick(given, *LIST_NAMES))
@@ -256,7 +268,7 @@ async def _list(
         "kind": Field(SEARCH, "kind"),
         "scope": Field(SEARCH, "scope"),
         "tags": Field(SEARCH, "tags"),
-        "filter": Field(SEARCH, "filter"),
+        "filter": FILTER,
         "limit": Field(SEARCH, "limit", SEARCH_LIMIT),
         "explain": Field(SEARCH, "explain"),
         "timezone": Field(SEARCH, "timezone"),
@@ -290,6 +302,8 @@ def _cut_hit(hit: JsonObject, room: int) -> JsonObject:
     required=("content",),
     arguments={
         **{name: Field(CREATE, name) for name in NEW_NAMES},
+        "tags": NEW_TAGS,
+        "data": FREE_FORM,
         "append_to": {"type": "string", "description": "A note's guid."},
         "idempotency_key": IDEMPOTENCY_KEY,
     },
@@ -299,7 +313,7 @@ def _cut_hit(hit: JsonObject, room: int) -> JsonObject:
 async def memory_write(target: Target, given: JsonObject) -> JsonObject:
     """For a fact, use memory_remember."""
     key = given.get("idempotency_key", "")
-    if "append_to" in given:
+    if given.get("append_to"):
         refuse_extra(given, APPEND_NAMES, "`append_to` only appends text")
         addition = {"guid": given["append_to"], "content": given["content"]}
         grown: JsonObject = await target.call(APPEND, addition, idempotency_key=key)
@@ -318,7 +332,7 @@ async def memory_write(target: Target, given: JsonObject) -> JsonObject:
         "restore": {
             "type": "integer",
             "minimum": 0,
-            "description": "The number of a state in memory_history; 0 undoes a deletion.",
+            "description": "A number in memory_history; 0 undoes a deletion.",
         },
         "if_version": Field(UPDATE, "if_version"),
         "reason": Field(UPDATE, "reason"),

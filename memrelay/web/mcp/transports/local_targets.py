@@ -122,6 +122,8 @@ class FileTarget:
             raise refuse("a file is one store; omit `store`")
         if idempotency_key:
             raise refuse("a file keeps no idempotency keys; omit `idempotency_key`")
+        # As a pipeline does. The file alone would accept texts in the place of numbers.
+        _encode_input(known_operation(operation), input)
         try:
             return await asyncio.to_thread(self.operate, operation, input)
         except StoreBusy as error:

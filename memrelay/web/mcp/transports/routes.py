@@ -22,7 +22,7 @@ from memrelay.web.api.operations import check_command, hide_stored_text, send_ca
 from memrelay.web.auth.access import get_caller, list_visible, requires
 from memrelay.web.mcp.change_reader import ChangeReaders
 from memrelay.web.mcp.lazy import Lazy
-from memrelay.web.mcp.session import ACTOR, SESSION, TIMEZONE, Session
+from memrelay.web.mcp.session import ACTOR, SESSION, TIMEZONE, PipelineName, Session
 from memrelay.web.mcp.tool import (
     NOT_INSTALLED,
     SDK,
@@ -136,7 +136,7 @@ async def _serve_toolset(request: web.Request, toolset: str) -> web.StreamRespon
         toolset,
         partial(HttpTarget, request),
         uid=uid,
-        list_uids=partial(_list_uids, request),
+        list_pipelines=partial(_list_pipelines, request),
         readers=request.config_dict[READERS],
         transport=request.transport,
         timezone=_read_timezone(request),
@@ -158,8 +158,9 @@ def _read_timezone(request: web.Request) -> str:
         raise Unprocessable(f"`?{TIMEZONE}`: {error}") from error
 
 
-async def _list_uids(request: web.Request) -> Sequence[str]:
-    return [one.deployed.uid for one in await list_visible(request)]
+async def _list_pipelines(request: web.Request, *, refresh: bool = False) -> Sequence[PipelineName]:
+    visible = await list_visible(request, refresh=refresh)
+    return [PipelineName(one.deployed.uid, one.deployed.name) for one in visible]
 
 
 async def end_streams(app: web.Application) -> None:
