@@ -32,8 +32,6 @@ CONFIGURED = ("claude-desktop", "claude-code", "cursor", "vscode")
 SHOWN_URL, SHOWN_UID, SHOWN_HOME = "http://127.0.0.1:8765", "3f9c2a71", "/home/ada"
 SHOWN_BUS = "unix:///home/ada/memrelay/data/bus/server.sock"
 INSTALL_TIMEOUT_S = 200
-# The adapter of LangChain needs version 1 of the SDK.
-LANGCHAIN = ("langchain-mcp-adapters==0.3.2", "mcp==1.30.0")
 
 
 class Reader:
@@ -150,17 +148,6 @@ def isolated(example: str) -> str:
         "import sys\n"
         f"sys.path[:] = [path for path in sys.path if path != {str(CHECKOUT)!r}]\n{example}"
     )
-
-
-@pytest.fixture(scope="module")
-def langchain(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The Python of an environment with LangChain's adapter."""
-    folder = tmp_path_factory.mktemp("langchain")
-    subprocess.run([sys.executable, "-m", "venv", folder], check=True, timeout=INSTALL_TIMEOUT_S)
-    python = str(folder / "bin/python")
-    install = [python, "-m", "pip", "install", "--quiet", *LANGCHAIN]
-    subprocess.run(install, check=True, timeout=INSTALL_TIMEOUT_S)
-    return python
 
 
 @pytest.mark.parametrize("place", [0, 1], ids=["file", "server"])

@@ -207,7 +207,7 @@ def test_another_version_is_not_changed(call: ToolCaller, name: str) -> None:
         ("memory_read", {"guid": "g", "kind": "note"}, "`guid` selects one record: omit `kind`"),
         ("memory_read", {"offset": 3}, "a list has no part of a text: omit `offset`"),
         ("memory_read", {"guid": "g"}, "use memory_read or memory_search to find records"),
-        ("memory_search", {"query": "tea", "filter": {"owner": {"like": "A"}}}, "filter"),
+        ("memory_search", {"query": "tea", "filter": {"owner": {"like": "A"}}}, "/filter/owner/l"),
         ("memory_remember", {"text": ""}, "/text: '' should be non-empty"),
         ("memory_write", {"content": "x", "expires_at": "yesterday"}, "`expires_at` is a time"),
         ("memory_search", {"query": "tea", "store": "other"}, "omit `store`"),

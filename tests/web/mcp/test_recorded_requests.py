@@ -7,15 +7,14 @@ from typing import Any
 
 import pytest
 
-from tests.support.child import CHECKOUT
 from tests.support.http import ask
+from tests.support.mcp_sessions import REQUESTS, check_session, read_recording
 from tests.support.program import environment_without_settings, run_as_process
 from tests.support.web_system import WebSystem
 
 Json = dict[str, Any]
 # Sends the lines of a file, and returns the answers by the ids of the requests.
 Send = Callable[[str], dict[int, Json]]
-REQUESTS = CHECKOUT / "tests/fixtures/mcp_requests"
 HEADERS = {
     "Accept": "application/json, text/event-stream",
     "Content-Type": "application/json",
@@ -73,3 +72,25 @@ def test_absent_null_and_empty_arguments_are_the_same(send: Send) -> None:
 
     graphs = [answers[number]["result"]["structuredContent"] for number in range(1, 5)]
     assert graphs == [{"entities": [], "relations": []}] * 4
+
+
+@pytest.mark.parametrize("client", ["n8n", "openai_agents", "langchain", "ai_sdk"])
+def test_a_recorded_session_of_a_client_gets_its_answers(
+    web_system: WebSystem, client: str
+) -> None:
+    path, guid, tools = f"/mcp/{web_system.deploy()}", "", []
+    answers: list[Json] = []
+
+    for request in read_recording(client):
+        body = json.dumps(request.body).replace("$GUID", guid).encode()
+        answer = ask(web_system.url, "POST", path, body, dict(request.headers))
+        assert answer.status in (200, 202), answer
+        if request.body["method"] == "tools/list":
+            tools = [one["name"] for one in answer.json["result"]["tools"]]
+        elif request.call is not None:
+            result = answer.json["result"]
+            text = "".join(block["text"] for block in result["content"])
+            answers.append({"error": result["isError"], "text": text})
+            guid = guid or json.loads(text)["guid"]
+
+    check_session(tools, answers)

@@ -199,8 +199,9 @@ def leave_facts_out(wanted: JsonObject) -> JsonObject:
     if wanted.get("kind"):
         return wanted
     no_facts = {"kind": {"ne": KIND}}
-    given = wanted.get("filter")
-    return wanted | {"filter": {"and": [given, no_facts]} if given else no_facts}
+    given = wanted.get("filter") or {}
+    # Side by side if possible, so that a fault in the filter has the place that the caller knows.
+    return wanted | {"filter": {"and": [given, no_facts]} if "kind" in given else given | no_facts}
 
 
 async def _list_facts(target: Target, given: JsonObject) -> JsonObject:
