@@ -16,6 +16,7 @@ import pytest
 from mcp.client.client import Client
 from mcp.shared.exceptions import MCPError
 
+from memrelay.cli.commands.mcp import CLIENTS
 from tests.support.client import input_of
 from tests.support.http import Answer, ask
 from tests.support.keys import await_closed, make_key
@@ -46,7 +47,7 @@ def web_system() -> Iterator[WebSystem]:
         yield web_system
 
 
-@pytest.mark.parametrize("client_name", ["claude-desktop", "claude-code", "cursor", "vscode"])
+@pytest.mark.parametrize("client_name", CLIENTS)
 def test_a_the_printed_configuration_starts_the_server(tmp_path: Path, client_name: str) -> None:
     printed = run_as_process(
         ["mcp", "--file", "notes.db", "--print", client_name],

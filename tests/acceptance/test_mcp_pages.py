@@ -7,6 +7,7 @@ import re
 import shlex
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,22 @@ from tests.support.web_system import WebSystem
 
 pytestmark = pytest.mark.slow
 PAGES = CHECKOUT / "docs/mcp"
-CONFIGURED = ("claude-desktop", "claude-code", "cursor", "vscode")
+# The pages with configurations, and how many each has.
+CONFIGURED = {
+    "claude-desktop": 2,
+    "claude-code": 2,
+    "cursor": 2,
+    "vscode": 2,
+    "windsurf": 2,
+    "zed": 2,
+    "codex": 2,
+    "gemini-cli": 2,
+    "chatgpt": 1,
+    "n8n": 1,
+}
+# What clients call the URL and the headers of a server.
+URLS = ("url", "serverUrl", "httpUrl", "server_url", "endpointUrl")
+HEADERS = ("headers", "http_headers")
 SHOWN_URL, SHOWN_UID, SHOWN_HOME = "http://127.0.0.1:8765", "3f9c2a71", "/home/ada"
 SHOWN_BUS = "unix:///home/ada/memrelay/data/bus/server.sock"
 INSTALL_TIMEOUT_S = 200
@@ -63,6 +79,7 @@ class Reader:
             SHOWN_UID: self.uid,
             SHOWN_HOME: str(self.home),
             "Bearer KEY": f"Bearer {self.key}",
+            '"authorization": "KEY"': f'"authorization": "{self.key}"',
         }
         for shown, real in changed.items():
             text = text.replace(shown, real)
@@ -97,26 +114,47 @@ def reader(tmp_path: Path) -> Iterator[Reader]:
 
 @pytest.mark.parametrize("page", CONFIGURED)
 def test_each_configuration_of_a_page_leads_to_the_tools(reader: Reader, page: str) -> None:
-    examples = reader.examples(page, "json")
+    configurations = [
+        *map(json.loads, reader.examples(page, "json")),
+        *map(tomllib.loads, reader.examples(page, "toml")),
+    ]
 
-    names = [asyncio.run(list_tools(reader, json.loads(example))) for example in examples]
+    names = [asyncio.run(list_tools(reader, one)) for one in configurations]
 
-    assert len(names) == 2
-    assert [name for each in names for name in each].count("memory_recall") == 2
+    assert len(names) == CONFIGURED[page]
+    assert all("memory_recall" in each for each in names)
 
 
 async def list_tools(reader: Reader, configuration: dict[str, Any]) -> list[str]:
     """Return the tools of the server that a configuration names."""
-    (servers,) = configuration.values()
-    entry = servers["memrelay"]
-    if "url" in entry:
-        key = entry["headers"]["Authorization"].removeprefix("Bearer ")
-        async with over_http(entry["url"], STATELESS, key) as client:
-            return await names_of_tools(client)
+    entry = find_entry(configuration)
+    for name in URLS:
+        if name in entry:
+            async with over_http(entry[name], STATELESS, find_key(reader, entry)) as client:
+                return await names_of_tools(client)
     environment = {"MEMRELAY_MEMORY__ROOT": str(reader.web_system.system.root)}
     entry["env"] = environment | entry.get("env", {})
     async with started(from_configuration(entry, reader.home), reader.home) as client:
         return await names_of_tools(client)
+
+
+def find_entry(configuration: dict[str, Any]) -> dict[str, Any]:
+    """Return the entry of the server: the only one of a file, or that of a single server."""
+    if len(configuration) == 1:
+        (servers,) = configuration.values()
+        entry: dict[str, Any] = servers["memrelay"]
+        return entry
+    return configuration.get("parameters", configuration)
+
+
+def find_key(reader: Reader, entry: dict[str, Any]) -> str:
+    """Return the key that a client sends. A credential of n8n holds it, not the node."""
+    if entry.get("authentication") == "bearerAuth":
+        return reader.key
+    if "authorization" in entry:
+        return str(entry["authorization"])
+    (headers,) = (entry[name] for name in HEADERS if name in entry)
+    return str(headers["Authorization"]).removeprefix("Bearer ")
 
 
 def test_claude_code_connects_to_the_servers_of_its_page(reader: Reader) -> None:

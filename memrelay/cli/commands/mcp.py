@@ -56,7 +56,7 @@ from memrelay.worker.ownership.host_locks import NotTheOwner
 READ_KEY_S = 1.0
 REFERENCES = ("env:", "file:")
 NAME = "memrelay"
-CLIENTS = ("claude-desktop", "claude-code", "cursor", "vscode")
+CLIENTS = ("claude-desktop", "claude-code", "cursor", "vscode", "windsurf", "zed", "gemini-cli")
 STDIO = "memrelay.web.mcp.transports.stdio"
 Toolset = Annotated[
     str, typer.Option(metavar="|".join(NAMES), help="The tools that the client gets.")
@@ -350,4 +350,6 @@ def make_configuration(
         return {"type": "stdio", **start}
     if client == "vscode":
         return {"servers": {NAME: {"type": "stdio", **start}}}
+    if client == "zed":
+        return {"context_servers": {NAME: start}}
     return {"mcpServers": {NAME: start}}

@@ -1,7 +1,7 @@
 """Reads the arguments of a tool call as clients send them, and checks them against its schema.
 
-Clients add fields of their own, send null for what they leave out, and write numbers and lists as
-texts. An argument is converted only if it can mean one thing. All others are refused.
+Clients add metadata, send null for an absent argument, and write numbers and lists as texts. A
+value is converted only if it has one possible meaning. All other values are refused.
 """
 
 import re
@@ -48,7 +48,7 @@ EXAMPLES: dict[str, Any] = {"integer": 10, "number": 0.5, "boolean": True, "stri
 
 
 def schema_with_pipeline(tool: Tool, *, is_required: bool, pipeline: JsonObject) -> JsonObject:
-    """Return the input schema with the argument `pipeline`, which has a schema of its own."""
+    """Return the input schema with the argument `pipeline`. `pipeline` is its schema."""
     schema = tool.input_schema
     required = [PIPELINE] * is_required + list(schema.get("required", ()))
     return {
