@@ -66,7 +66,8 @@ def test_a_printed_configuration_works_from_any_folder(program: Program, client:
     done = program.run("mcp", "--file", "notes.db", "--toolset", "files", "--print", client)
 
     printed = json.loads(done.out)
-    key = {"vscode": "servers", "claude-code": ""}.get(client, "mcpServers")
+    keys = {"vscode": "servers", "zed": "context_servers", "claude-code": ""}
+    key = keys.get(client, "mcpServers")
     entry = printed[key]["memrelay"] if key else printed
     assert Path(entry["command"]).is_absolute()
     assert entry["args"][-5:] == [

@@ -1,12 +1,13 @@
 """Calls tools with the OpenAI Agents SDK. Its input and output are those of n8n.mjs."""
 
 import asyncio
+import importlib
 import json
 import re
 import sys
 
-from agents.mcp import MCPServerStreamableHttp
-
+# The name of the package is also that of a folder of the checkout.
+MCPServerStreamableHttp = importlib.import_module(".mcp", "agents").MCPServerStreamableHttp
 GUID = re.compile(r'"guid":"([^"]+)"')
 
 
