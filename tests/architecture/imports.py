@@ -29,7 +29,10 @@ RULES = {
     "memory": Allowed(never=(*REDIS, "aiohttp")),
     "bus": Allowed(),
     "agents": Allowed(own=("memory", "blocks", "bus.message"), never=REDIS),
-    "blocks": Allowed(own=("memory", "bus.message"), never=(*REDIS, "aiohttp")),
+    # Expressions read the JSON of messages, in blocks and in bundles.
+    "blocks": Allowed(
+        own=("memory", "bus.message", "pipelines.expressions"), never=(*REDIS, "aiohttp")
+    ),
     "pipelines": Allowed(
         own=(
             *("blocks", "bus.keys", "bus.message"),
