@@ -22,7 +22,7 @@ from msgspec import Struct
 from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationInfo, field_validator
 
 from memrelay.blocks.patterns import Pattern
-from memrelay.bus.message import JSON, PLAIN, Message, Part
+from memrelay.bus.message import JSON, PLAIN, Message, Part, envelope_limit
 
 if TYPE_CHECKING:
     from memrelay.memory.engine.open_for_read import ReadOnlyStore
@@ -174,7 +174,7 @@ class Call(Struct, gc=False):
         ValueError if the message becomes longer than `bus.max_message_bytes`.
         """
         message = self.message.with_fields(self.agent.name, fields)
-        size, most = message.envelope_bytes, self.limits.message_bytes
+        size, most = message.envelope_bytes, envelope_limit(self.limits.message_bytes)
         if size > most:
             raise ValueError(
                 f"the forwarded message has {size} bytes; bus.max_message_bytes allows {most}"

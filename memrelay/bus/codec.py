@@ -7,7 +7,7 @@ from zlib import crc32
 import msgspec
 
 from memrelay.bus.errors import MalformedMessage, MessageTooLong
-from memrelay.bus.message import PLAIN, Message, parse_part
+from memrelay.bus.message import PLAIN, Message, envelope_limit, parse_part
 
 # A message's `mid` is `<id>.<number>~<digest>`: the ID of the input that led to it, its number
 # among all messages of that input, and a digest of the envelope. The digest distinguishes an own
@@ -72,12 +72,13 @@ _to_kept_envelope = msgspec.json.Decoder(_KeptEnvelope).decode
 def decode(data: bytes, max_bytes: int, vouched: tuple[str, ...] = ()) -> Message:
     """Return the message in an envelope. `vouched` are the IDENTITY_FIELDS that count in it.
 
-    Raises MessageTooLong if it has more than `max_bytes`, else MalformedMessage with the rule that
-    it breaks.
+    `max_bytes` limits the body that it was made of. Raises MessageTooLong if the envelope has more
+    than `envelope_limit` of it, else MalformedMessage with the rule that it breaks.
     """
-    if len(data) > max_bytes:
+    if len(data) > max_bytes and len(data) > envelope_limit(max_bytes):
         raise MessageTooLong(
-            f"the message has {len(data)} bytes; bus.max_message_bytes allows {max_bytes}"
+            f"the message has {len(data)} bytes; bus.max_message_bytes allows {max_bytes}, and "
+            f"{envelope_limit(max_bytes)} with escaped characters"
         )
     try:
         if not data.isascii():

@@ -11,6 +11,8 @@ from msgspec import UNSET, Raw, Struct, UnsetType, ValidationError, to_builtins
 from msgspec.json import Decoder, Encoder
 
 PLAIN, JSON = "text/plain", "application/json"
+# The body of a webhook, as configured at most.
+MAX_WEBHOOK_BYTES = 25 << 20
 # In ms this is March 1973, so a smaller timestamp must be in seconds.
 SECONDS_BELOW = 100_000_000_000
 
@@ -125,6 +127,11 @@ class Message(Struct, frozen=True, gc=False):
             self.left_out,
             self.vouched,
         )
+
+
+def envelope_limit(body_bytes: int) -> int:
+    """Return how many bytes an envelope may have: JSON as a text escapes each quote."""
+    return body_bytes * 22 // 10
 
 
 def new_message(

@@ -13,7 +13,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from pydantic_settings import NoDecode
 
 from memrelay.bus.client import url as address
-from memrelay.bus.message import IDENTITY_FIELDS
+from memrelay.bus.message import IDENTITY_FIELDS, MAX_WEBHOOK_BYTES
 from memrelay.cli.logs import LogFormat, LogLevel
 from memrelay.memory.engine.retention import HISTORY_DAYS
 from memrelay.memory.engine.time_zones import MaybeZone
@@ -321,6 +321,7 @@ class WebSettings(_Section):
     read_timeout_s: Count = 10
     max_connections: Count = 2_000
     caller_share: Annotated[float, Field(gt=0, le=1)] = 0.25
+    webhook_bytes: Annotated[int, Field(ge=0, le=MAX_WEBHOOK_BYTES)] = 0
     max_json_depth: Annotated[int, Field(ge=1, le=250)] = 64
     max_json_keys: Count = 10_000
     rate: Annotated[int, Field(ge=0)] = 1_000

@@ -19,6 +19,7 @@ def make_web(settings: Settings, address: Address) -> WebServer:
         port=web.port,
         hosts=web.hosts,
         message_bytes=settings.bus.max_message_bytes,
+        webhook_bytes=web.webhook_bytes,
         json_depth=web.max_json_depth,
         json_keys=web.max_json_keys,
         max_wait_s=web.max_wait_s,

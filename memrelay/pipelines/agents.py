@@ -1,5 +1,6 @@
 """The checks of one agent: its class, its block with the arguments, and its names."""
 
+import re
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -14,6 +15,7 @@ from memrelay.blocks.templates import MAX_TOGETHER
 from memrelay.memory.engine.memory_id import built_in_store
 from memrelay.pipelines.bundle import AI_CLASS, CLASSES, SECRET, AgentSpec
 from memrelay.pipelines.checked import CheckedAgent
+from memrelay.pipelines.expressions import Expression, compile_expression
 from memrelay.pipelines.json_text import bounded_object, parse_object
 from memrelay.pipelines.report import JsonPath, Report, quoted
 from memrelay.pipelines.rules import find_location, report_validation_error
@@ -23,6 +25,7 @@ class _AnyArgs(BlockArgs):
     model_config = ConfigDict(extra="ignore")
 
 
+ANCHORED = re.compile(r"(?:\(\?[a-z]+\))?(?:\^|\\A)")
 NO_BLOCK = Block("wf_agent", _AnyArgs, None)  # for an agent that calls no block
 
 
@@ -36,6 +39,7 @@ def check_agent(spec: AgentSpec, path: JsonPath, uid: str, report: Report) -> Ch
         return None
     args = _use_built_in_store(args, path, uid, report)
     _check_store(spec, args, path, uid, report)
+    _check_pattern(spec, args, path, report)
     calls = block.handle is not None and spec.wf_call_webhook is not False
     _check_timer(spec, args, path, report, calls=calls)
     return CheckedAgent(
@@ -49,7 +53,25 @@ def check_agent(spec: AgentSpec, path: JsonPath, uid: str, report: Report) -> Ch
         token=spec.wf_webhook_token,
         secrets=spec.secrets,
         interval_ms=round(1000 * spec.wf_interval_secs),
+        text=_compile(spec.wf_webhook_text),
+        each=_compile(spec.wf_webhook_each),
+        webhook_bytes=spec.wf_webhook_bytes,
     )
+
+
+def _compile(expression: str) -> Expression | None:
+    return compile_expression(expression) if expression else None
+
+
+def _check_pattern(spec: AgentSpec, args: BlockArgs, path: JsonPath, report: Report) -> None:
+    """Warn if webhooks never match a pattern, since their text is the whole body."""
+    gets_webhooks = bool(spec.wf_webhook_token or spec.secrets) and not spec.wf_webhook_text
+    pattern = args.selector.pattern.source if args.selector is not None else ""
+    if gets_webhooks and ANCHORED.match(pattern):
+        rule = f"the pattern {quoted(pattern)} begins at the start of the text, and the text of a \
+JSON webhook is the whole body"
+        remedy = 'set "wf_webhook_text": "text" to match its field `text`'
+        report.warn((*_args_path(path), "pattern"), rule, remedy)
 
 
 def _parse_args(

@@ -13,6 +13,7 @@ from typing import Self
 from memrelay.blocks.contract import Agent, Block, BlockArgs
 from memrelay.bus.keys import PUBLIC
 from memrelay.memory.engine.time_zones import DEFAULT_ZONE
+from memrelay.pipelines.expressions import Expression
 from memrelay.pipelines.report import Fault
 
 
@@ -34,7 +35,9 @@ class CheckedAgent:
 
     `rec_swarm` and `send_swarm` are "" if there is none. `accepts` are the accepted senders, ()
     for all. `calls` is true if the agent calls its block. `token` and `secrets` are references to
-    the credentials of its webhooks. `interval_ms` is the period of its timer, 0 for none.
+    the credentials of its webhooks. `interval_ms` is the period of its timer, 0 for none. `text`
+    selects the text of a webhook's body, `each` its events. `webhook_bytes` limits a body, 0 for
+    the default.
     """
 
     agent: Agent
@@ -47,6 +50,9 @@ class CheckedAgent:
     token: str = ""
     interval_ms: int = 0
     secrets: tuple[str, ...] = ()
+    text: Expression | None = None
+    each: Expression | None = None
+    webhook_bytes: int = 0
 
     def in_language(self, languages: Mapping[str, str]) -> Self:
         """Return the agent with the language of its store. `languages` is by memory_id."""

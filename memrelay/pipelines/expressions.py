@@ -184,12 +184,12 @@ def _decode_string_with_surrogates(string: str) -> str:
 
 def _explain(text: str, error: JMESPathError) -> str:
     place = getattr(error, "lex_position", None)
-    rule = f"{text!r} is not JMESPath"
+    rule = f"not JMESPath: {text[:100]!r}"
     if isinstance(error, LexerError | ParseError) and place is not None:
         rule += f" from character {place + 1} on"
     if text.lstrip().startswith("$"):
-        return f"{rule}: it has no `$`; write a.b for $.a.b"
-    return f"{rule}: write a path like issue.title or items[0].id (jmespath.org)"
+        return f"{rule}; it has no `$`: write a.b for $.a.b"
+    return f"{rule}; write a path like issue.title or items[0].id (jmespath.org)"
 
 
 def _walk(tree: dict[str, Any]) -> Iterator[tuple[dict[str, Any], int]]:

@@ -43,7 +43,7 @@ def test_an_expression_selects_a_value(source: str, value: object) -> None:
 @pytest.mark.parametrize(
     ("source", "rule"),
     [
-        ("", "is not JMESPath"),
+        ("", "not JMESPath"),
         ("a..b", "from character 3 on"),
         ("$.a.b", "write a.b for"),
         ("a" * 1001, "at most 1000 characters"),

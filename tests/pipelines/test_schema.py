@@ -133,6 +133,7 @@ MEANT = (  # well-formed values without a meaning, which only the check finds
     "output_template: ",
     "give either `recipe`",
     "the definition has",
+    "not JMESPath",
 )
 
 

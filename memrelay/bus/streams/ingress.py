@@ -26,6 +26,17 @@ SAMPLES = 100
 REPLICATION_MS = 100
 # Commands in one pipeline, which has to be answered within REPLY_TIMEOUT_S.
 MOST_TOGETHER = 1000
+# Appends several entries: each argument list has its length in front.
+_APPEND_ALL = """
+local at, id = 1, ''
+while at <= #ARGV do
+    local count = tonumber(ARGV[at])
+    id = redis.call('XADD', KEYS[1], unpack(ARGV, at + 1, at + count))
+    at = at + count + 1
+end
+return id
+"""
+_APPENDS = "XADD", "EVAL"
 Send = Callable[..., asyncio.Future[Any]]  # takes the words of a command
 
 
@@ -220,6 +231,21 @@ class Ingress:
             await asyncio.wait([self._sending])
         await self._client.__aexit__()
 
+    async def append_all(self, entries: Sequence[NewEntry]) -> str:
+        """Append entries of one pipeline, all or none, and return the ID of the last one.
+
+        Raises as `append` does.
+        """
+        if len(entries) == 1:
+            return await self.append(entries[0])
+        words = [entry.words() for entry in entries]
+        # Each command without XADD and the key, after the number of its words.
+        arguments = [word for one in words for word in (len(one) - 2, *one[2:])]
+        size = sum(len(entry.data) for entry in entries)
+        return await self._append(
+            entries[0].uid, size, ["EVAL", _APPEND_ALL, 1, words[0][1], *arguments]
+        )
+
     async def append(self, entry: NewEntry) -> str:
         """Append an entry, and return its ID once the server has it, and as many replicas as the
         address requires.
@@ -228,7 +254,10 @@ class Ingress:
         appended. Raises BusRefused and BusUnavailable: the entry may have been appended, also if
         too few replicas have it, and a producer ID makes a retry safe.
         """
-        size, limits = len(entry.data), self._limits
+        return await self._append(entry.uid, len(entry.data), entry.words())
+
+    async def _append(self, uid: str, size: int, words: list[Word]) -> str:
+        limits = self._limits
         if self._waiting >= limits.waiting or self._waiting_bytes >= limits.waiting_bytes:
             raise BusBusy(
                 f"{self._waiting} messages already wait for the server; retry in a second"
@@ -236,14 +265,14 @@ class Ingress:
         self._waiting += 1
         self._waiting_bytes += size
         try:
-            if (backlog := self._backlogs.get(entry.uid)) is None:
-                backlog = self._backlogs[entry.uid] = Backlog(entry.uid, limits)
+            if (backlog := self._backlogs.get(uid)) is None:
+                backlog = self._backlogs[uid] = Backlog(uid, limits)
             memory = self._memory = self._memory or ServerMemory()
             if backlog.is_full:
                 await backlog.check(self._send)
             if memory.is_full:
                 await memory.check(self._send)
-            appended = self._send(*entry.words())
+            appended = self._send(*words)
             backlog.add(self._send, size)
             memory.refresh(self._send)
             ident: bytes = await appended
@@ -307,7 +336,7 @@ class Ingress:
     async def _call_all(self, commands: list[tuple[Word, ...]]) -> list[Any]:
         """Return the replies. An append that too few replicas have has an error."""
         wanted = self._min_replicas
-        if not wanted or not any(words[0] == "XADD" for words in commands):
+        if not wanted or not any(words[0] in _APPENDS for words in commands):
             return await self._client.call_all(commands, keep_refusals=True)
         wait = "WAIT", wanted, REPLICATION_MS
         *replies, count = await self._client.call_all([*commands, wait], keep_refusals=True)
@@ -319,7 +348,7 @@ class Ingress:
             "the same id"
         )
         return [
-            error if words[0] == "XADD" and not isinstance(reply, BusError) else reply
+            error if words[0] in _APPENDS and not isinstance(reply, BusError) else reply
             for words, reply in zip(commands, replies, strict=True)
         ]
 

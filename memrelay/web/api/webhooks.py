@@ -5,10 +5,11 @@ Kilroy is the platform whose webhook URLs Memrelay accepts (contracts/kilroy.md,
 
 import time
 
-from aiohttp import web
+from aiohttp import hdrs, web
 
 from memrelay.bus.streams.entry import NewEntry
 from memrelay.pipelines.check import CheckedAgent
+from memrelay.web.api.answers import json_response
 from memrelay.web.api.directory import Served
 from memrelay.web.api.messages import append_entry, parse_message_id
 from memrelay.web.auth.access import authenticates_itself
@@ -22,16 +23,17 @@ from memrelay.web.openapi.route_docs import (
 )
 from memrelay.web.server.connection_limits import claim_connection
 from memrelay.web.server.errors import NotFound, Unauthorized
-from memrelay.web.server.request_body import read_body, to_envelope
+from memrelay.web.server.request_body import accept_webhook_body, read_body
 from memrelay.web.services import Services, get_services
+from memrelay.web.webhooks.body import read_webhook_body
+from memrelay.web.webhooks.envelopes import Webhook, find_body_limit, make_envelopes
 
 routes = web.RouteTableDef()
-DEFAULT_SENDER = "webhook"
 # Occurs in no alias and no message id, so that joined pairs of them are unique.
 ID_SEPARATOR = "\x1f"
 DOCUMENTATION = documented(
     MESSAGE_RESPONSES,
-    body="Any JSON, or text.",
+    body="Any JSON, a form, or text.",
     query=WAIT_QUERY,
     headers=MESSAGE_ID_HEADERS,
     needs_body=False,
@@ -50,7 +52,10 @@ async def receive(request: web.Request) -> web.Response:
     """
     services = get_services(request)
     uid, alias = request.match_info["uid"], request.match_info["alias"]
-    body = await authenticate_webhook(request, uid, await _find_agent(services, uid, alias))
+    agent = await _find_agent(services, uid, alias)
+    if agent is not None:
+        accept_webhook_body(request, find_body_limit(agent, services.options))
+    body = await authenticate_webhook(request, uid, agent)
     served = await services.directory.find(uid)
     return await _deliver(request, body, served, served.get_agent(alias))
 
@@ -86,11 +91,17 @@ async def receive_as_kilroy(request: web.Request) -> web.Response:
         )
     served, agent = _choose_receiver(matches, path["trigger"])
     claim_connection(request, f"webhook {served.deployed.uid}/{alias}")
-    return await _deliver(request, await read_body(request), served, agent)
+    accept_webhook_body(request, find_body_limit(agent, services.options))
+    return await _deliver(request, await read_body(request), served, agent, is_kilroy=True)
 
 
 async def _deliver(
-    request: web.Request, body: bytes, served: Served, agent: CheckedAgent
+    request: web.Request,
+    raw: bytes,
+    served: Served,
+    agent: CheckedAgent,
+    *,
+    is_kilroy: bool = False,
 ) -> web.Response:
     alias, uid, message_id = agent.agent.alias, served.deployed.uid, parse_message_id(request)
     if not agent.takes_messages:
@@ -98,15 +109,21 @@ async def _deliver(
             f"agent {alias} of pipeline {served.deployed.name} accepts no messages; it only "
             "displays a swarm"
         )
-    data = to_envelope(
-        body,
-        sender=DEFAULT_SENDER,
-        now_ms=time.time_ns() // 1_000_000,
-        limits=get_services(request).options,
-    )
+    services = get_services(request)
+    body = read_webhook_body(raw, request.headers.get(hdrs.CONTENT_TYPE, ""), services.options)
+    webhook = Webhook(body, time.time_ns() // 1_000_000, is_kilroy=is_kilroy)
+    envelopes = make_envelopes(agent, webhook, services.options)
     producer_id = f"{alias}{ID_SEPARATOR}{message_id}" if message_id else ""
-    entry = NewEntry(uid, data, agent=alias, producer_id=producer_id)
-    return await append_entry(request, entry, message_id)
+    if len(envelopes) == 1:
+        entry = NewEntry(uid, envelopes[0], agent=alias, producer_id=producer_id)
+        return await append_entry(request, entry, message_id)
+    appended = await services.requester.ingress.append_all(
+        [
+            NewEntry(uid, data, agent=alias, producer_id=producer_id and f"{producer_id}#{number}")
+            for number, data in enumerate(envelopes, 1)
+        ]
+    )
+    return json_response({"message_id": message_id or appended}, 202)
 
 
 async def _match_agents(

@@ -36,6 +36,8 @@ class WebOptions:
     # Accepted Host names in addition to those of loopback.
     hosts: tuple[str, ...] = ()
     message_bytes: int = 1 << 20
+    # Of the body of a webhook; 0 for message_bytes.
+    webhook_bytes: int = 0
     json_depth: int = 64
     json_keys: int = 10_000
     max_wait_s: float = 60.0

@@ -1,6 +1,7 @@
 """Reading request bodies within limits, and converting message bodies to envelopes."""
 
 import asyncio
+import zlib
 from typing import Any
 
 import msgspec
@@ -9,7 +10,7 @@ from aiohttp import hdrs, web
 
 from memrelay.bus.codec import decode, is_empty_message
 from memrelay.bus.errors import MalformedMessage
-from memrelay.bus.message import JSON, PLAIN, Part
+from memrelay.bus.message import JSON, PLAIN, Part, envelope_limit
 from memrelay.pipelines.json_text import BOM, is_deeper, opens_more, too_many_keys
 from memrelay.web.server.connection_limits import (
     TRAFFIC,
@@ -34,6 +35,9 @@ MAX_CHUNKS = 10_000
 MAX_PENDING_BYTES = 64 << 20
 # orjson's error text. Its limits are 1024 levels for reading and 254 for writing.
 ORJSON_TOO_DEEP = "depth limit exceeded"
+MAX_GZIP_RATIO = 100
+# Bytes that the body of a request for a webhook may have.
+WEBHOOK_BYTES = web.RequestKey("webhook_bytes", int)
 SEND_AS_TEXT = "send it as the `text` of a message"
 
 
@@ -48,28 +52,58 @@ async def read_body(request: web.Request, max_bytes: int | None = None) -> bytes
     A body that arrives later may have `max_bytes`, by default bus.max_message_bytes. Raises
     TooLarge, RequestTimeout, UnsupportedMediaType, and Unavailable.
     """
-    if hdrs.CONTENT_ENCODING in request.headers:
-        _refuse_encoded(request)
-    content = request.content
-    return content.read_nowait() if content.is_eof() else await _receive(request, max_bytes)
+    content, webhook_bytes = request.content, request.get(WEBHOOK_BYTES)
+    max_bytes = max_bytes or webhook_bytes
+    is_encoded = hdrs.CONTENT_ENCODING in request.headers
+    is_gzip = is_encoded and _check_encoding(request, webhook_bytes is not None)
+    body = content.read_nowait() if content.is_eof() else await _receive(request, max_bytes)
+    if is_gzip:
+        return _expand(body, max_bytes or request.app[OPTIONS].message_bytes)
+    return body
 
 
-def _refuse_encoded(request: web.Request) -> None:
-    """Refuse compressed bodies, which rules out decompression bombs."""
-    encoding = request.headers[hdrs.CONTENT_ENCODING]
-    if encoding.strip().lower() != "identity":
+def accept_webhook_body(request: web.Request, max_bytes: int) -> None:
+    """Let `read_body` accept a body of `max_bytes`, also compressed with gzip."""
+    request[WEBHOOK_BYTES] = max_bytes
+
+
+def _check_encoding(request: web.Request, takes_gzip: bool) -> bool:
+    """Return whether a body is compressed with gzip. Raises UnsupportedMediaType."""
+    encoding = request.headers[hdrs.CONTENT_ENCODING].strip().lower()
+    if takes_gzip and encoding in ("gzip", "x-gzip"):
+        return True
+    if encoding != "identity":
+        instead = "use gzip, or send the body" if takes_gzip else "send the body"
         raise UnsupportedMediaType(
-            f"Content-Encoding {encoding[:50]!r} is not supported; send the body uncompressed"
+            f"Content-Encoding {encoding[:50]!r} is not supported; {instead} uncompressed"
         )
+    return False
+
+
+def _expand(body: bytes, max_bytes: int) -> bytes:
+    """Return the content of a gzip body. It stops at the limits, however much would follow."""
+    most = min(max_bytes, MAX_GZIP_RATIO * len(body))
+    expander = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
+    try:
+        content = expander.decompress(body, most + 1)
+    except zlib.error as error:
+        raise BadRequest("the body is not gzip, as its Content-Encoding says") from error
+    if len(content) > most:
+        raise TooLarge(
+            f"the body has more than {most} bytes after expansion; at most {max_bytes} bytes and "
+            f"{MAX_GZIP_RATIO} times its compressed size are accepted"
+        )
+    if not expander.eof or expander.unused_data:
+        raise BadRequest("the gzip body is incomplete, or something follows it")
+    return content
 
 
 async def _receive(request: web.Request, max_bytes: int | None) -> bytes:
     options = request.app[OPTIONS]
     max_bytes = max_bytes or options.message_bytes
     if (request.content_length or 0) > max_bytes:
-        raise TooLarge(
-            f"the body has {request.content_length} bytes; bus.max_message_bytes allows {max_bytes}"
-        )
+        limit = _name_limit(request)
+        raise TooLarge(f"the body has {request.content_length} bytes; {limit} allows {max_bytes}")
     try:
         async with asyncio.timeout(shorten_by_sweep(options.read_timeout_s)):
             return await _collect(request, max_bytes)
@@ -82,6 +116,10 @@ async def _receive(request: web.Request, max_bytes: int | None) -> bytes:
         ) from error
 
 
+def _name_limit(request: web.Request) -> str:
+    return "web.webhook_bytes" if WEBHOOK_BYTES in request else "bus.max_message_bytes"
+
+
 async def _collect(request: web.Request, max_bytes: int) -> bytes:
     body, chunks = bytearray(), 0
     traffic, holder = request.app[TRAFFIC], get_holder(request)
@@ -92,23 +130,23 @@ async def _collect(request: web.Request, max_bytes: int) -> bytes:
             traffic.add_pending(holder, len(piece))
             chunks += ends_chunk
             if len(body) > max_bytes:
-                raise TooLarge(f"the body is longer than bus.max_message_bytes ({max_bytes})")
+                raise TooLarge(f"the body is longer than {_name_limit(request)} ({max_bytes})")
             if chunks > MAX_CHUNKS:
                 raise TooLarge(
                     f"the body has more than {MAX_CHUNKS} chunks; send larger chunks, or a "
                     "Content-Length"
                 )
-            _check_pending(traffic, holder, share)
+            _check_pending(traffic, holder, max(share * MAX_PENDING_BYTES, max_bytes))
     finally:
         traffic.add_pending(holder, -len(body))
     return bytes(body)
 
 
-def _check_pending(traffic: Traffic, holder: str, share: float) -> None:
+def _check_pending(traffic: Traffic, holder: str, share_bytes: float) -> None:
     """Raise Unavailable if too many bytes of bodies are being received, in total or of a caller."""
     if traffic.pending_bytes > MAX_PENDING_BYTES:
         raise Unavailable("too many large bodies are being received; retry in a second")
-    if traffic.pending_by_holder[holder] > share * MAX_PENDING_BYTES:
+    if traffic.pending_by_holder[holder] > share_bytes:
         raise Unavailable(
             "too many large bodies of this caller are being received (web.caller_share); send "
             "fewer at once, and retry in a second"
@@ -130,16 +168,20 @@ def to_envelope(body: bytes, *, sender: str, now_ms: int, limits: WebOptions) ->
     `sender` is the author unless the body names one.
     Raises BadRequest, TooLarge, and Unprocessable.
     """
+    if len(body) > limits.message_bytes:
+        raise TooLarge(
+            f"the body has {len(body)} bytes; bus.max_message_bytes allows {limits.message_bytes}"
+        )
     try:
         envelope = orjson.dumps(_parse(body.removeprefix(BOM), sender, now_ms, limits))
     except orjson.JSONEncodeError as error:
         raise Unprocessable("the message is nested too deeply; send the deep part as text") from (
             error
         )
-    if len(envelope) > limits.message_bytes:
+    if len(envelope) > envelope_limit(limits.message_bytes):
         raise TooLarge(
-            f"the envelope has {len(envelope)} bytes; bus.max_message_bytes allows "
-            f"{limits.message_bytes}"
+            f"the envelope has {len(envelope)} bytes, since quotes and control characters are "
+            f"escaped; at most {envelope_limit(limits.message_bytes)} are possible"
         )
     return envelope
 
@@ -158,8 +200,8 @@ def _parse(body: bytes, sender: str, now_ms: int, limits: WebOptions) -> dict[st
     if opens_more(body, limits.json_depth) and is_deeper(value, limits.json_depth):
         raise _too_deep(limits)
     if isinstance(value, dict) and isinstance(value.get("args"), list):
-        return _complete_envelope(value, sender)
-    if isinstance(value, dict) and isinstance(value.get("text"), str) and _is_part(value):
+        return complete_envelope(value, sender)
+    if isinstance(value, dict) and isinstance(value.get("text"), str) and is_part(value):
         author, message_id = value.pop("from", None), value.pop("id", None)
         if isinstance(author, str | None) and isinstance(message_id, str | None):
             return _wrap(author or sender, message_id or "", value, now_ms)
@@ -178,7 +220,7 @@ def _too_deep(limits: WebOptions) -> Unprocessable:
     )
 
 
-def _complete_envelope(value: dict[str, Any], sender: str) -> dict[str, Any]:
+def complete_envelope(value: dict[str, Any], sender: str) -> dict[str, Any]:
     """Fill in defaults and validate, so that a bad envelope is an error and not a dead letter."""
     envelope = {"from": sender, "id": ""} | {
         name: field for name, field in value.items() if field not in (None, "")
@@ -191,7 +233,7 @@ def _complete_envelope(value: dict[str, Any], sender: str) -> dict[str, Any]:
     return envelope
 
 
-def _is_part(value: dict[str, Any]) -> bool:
+def is_part(value: dict[str, Any]) -> bool:
     """Return whether an object with `text` fits a message part. If not, it is ordinary JSON."""
     try:
         msgspec.convert(value, Part)

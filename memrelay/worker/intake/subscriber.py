@@ -14,6 +14,7 @@ from memrelay.bus.codec import decode, encode, is_own_copy
 from memrelay.bus.errors import BusError, MalformedMessage
 from memrelay.bus.keys import CHANGES, PUBLIC, ask_channel, swarm_key
 from memrelay.bus.lease.fencing import FencedWriter
+from memrelay.bus.message import envelope_limit
 from memrelay.bus.public_listeners import Member, pack_log_if_first
 from memrelay.bus.streams.entry import NewEntry
 from memrelay.bus.streams.log_size import LogTrimmer
@@ -101,7 +102,7 @@ class Subscriber:
     ) -> None:
         self._log_trimmer = log_trimmer
         self._writer, self._echo, self._changed, self._limits = writer, echo, changed, limits
-        self._most_bytes = limits.message_bytes + 1
+        self._most_bytes = envelope_limit(limits.message_bytes) + 1
         self._channels: dict[bytes, Channel] = {}
         self._query_handlers: dict[bytes, QueryHandler] = {}
         self._appending: set[asyncio.Future[list[Any]]] = set()

@@ -11,7 +11,7 @@ from memrelay.bus.client.resp import SwarmMessage
 from memrelay.bus.codec import decode, decode_kept, encode, encode_kept
 from memrelay.bus.errors import MalformedMessage, MessageTooLong
 from memrelay.bus.keys import reply_channel
-from memrelay.bus.message import PLAIN, Message, new_message
+from memrelay.bus.message import MAX_WEBHOOK_BYTES, PLAIN, Message, new_message
 from memrelay.memory.engine.inbox import RETRY_SUFFIX, Pending
 from memrelay.memory.operations import Operation, all_operations, find_operation, is_dry_run
 from memrelay.memory.records.ids import input_time_ms
@@ -226,7 +226,10 @@ def decode_unrouted(entry: Entry, max_bytes: int) -> Input:
 
     Raises MalformedMessage.
     """
-    only_agent, message = entry.text(b"agent"), decode(entry.field(b"data"), max_bytes)
+    only_agent = entry.text(b"agent")
+    message = decode(
+        entry.field(b"data"), max(max_bytes, MAX_WEBHOOK_BYTES) if only_agent else max_bytes
+    )
     hop = entry.text(b"hop")
     return Input(
         entry.key,
@@ -284,7 +287,9 @@ def _decode_for_agent(entry: Entry, data: bytes, max_bytes: int) -> Input:
 
     A chat agent publishes the message in the name of its user.
     """
-    plan, alias, message = entry.plan, entry.text(b"agent"), decode(data, max_bytes)
+    # A web server has checked it against the limit of the agent's webhook.
+    message = decode(data, max(max_bytes, MAX_WEBHOOK_BYTES))
+    plan, alias = entry.plan, entry.text(b"agent")
     publisher = plan.publisher(alias)
     if publisher is not None:
         agent = publisher.agent
