@@ -8,7 +8,7 @@ from memrelay.blocks.contract import Call
 from memrelay.blocks.memory_args import NO_MEMORY_ID, TEMPLATE_READS, NewRecordArgs, parse_object
 from memrelay.blocks.registry import block
 from memrelay.bus.message import Message
-from memrelay.memory.records.record import DEFAULT_KIND
+from memrelay.memory.records.record import DEFAULT_KIND, PLAIN
 from memrelay.memory.records.writing import AppendInput, WriteInput, append
 
 ADDITION_KEYS = {"guid", "text", "content"}
@@ -35,6 +35,9 @@ def memory_append(call: Call, args: AppendArgs) -> Message:
     guid, text = _read_message(call.message)
     if not text:
         return call.error("no content")
+    extras = PLAIN
+    if (selection := args.selection) is not None:
+        text, extras = selection.select_content(call, text), selection.select_extras(call)
     new = WriteInput(
         call.new_guid(),
         args.scope or args.memory_id,
@@ -44,6 +47,7 @@ def memory_append(call: Call, args: AppendArgs) -> Message:
         args.tags,
         call.now_ms,
         expires_at=args.ttl_s and call.now_ms + 1000 * args.ttl_s,
+        extras=extras,
     )
     filters = args.filters("scope", "kind", "source") if args.scope or args.kind else {}
     max_bytes = call.limits.message_bytes * TEMPLATE_READS

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from memrelay.blocks.contract import BlockArgs, Call, Transient
+from memrelay.blocks.json_values import OptionalExpression, Selection, make_selection
 from memrelay.blocks.templates import MAX_OUTPUT, MAX_SOURCE, OutputTemplate
 from memrelay.bus.message import JSON, Message
 from memrelay.memory.engine import memory_id as memory_ids
@@ -139,16 +140,33 @@ class NewRecordArgs(MemoryArgs):
     """Tags of a new record: a JSON array in a string, an array, or a comma list."""
     ttl_s: Seconds | None = None
     """Seconds after which a new record expires. By default it never expires."""
+    content: OptionalExpression = ""
+    """JMESPath expression of the content over the JSON of the text, like `issue.title`. By default,
+    and if it gives null, the content is the text. A text that is not JSON is `{"text": ...}`."""
+    data: OptionalExpression = ""
+    """JMESPath expression of the `data` of a new record, like `@` for all fields. Filters can use
+    it. What does not fit into `data` is left out, and `data._left_out` says why."""
 
     @cached_property
-    def record_fields(self) -> tuple[str, str, str, tuple[str, ...], int]:
-        """Return (scope, kind, source, tags, lifetime in ms) of each record.
+    def selection(self) -> Selection | None:
+        return make_selection(self.content, self.data)
+
+    @cached_property
+    def record_fields(self) -> tuple[str, str, str, tuple[str, ...], int, Selection | None]:
+        """Return (scope, kind, source, tags, lifetime in ms, selection) of each record.
 
         The scope is "" without a store, the lifetime 0 without an end. Reading an attribute of a
         model takes ten times as long as reading an item of a tuple.
         """
         scope = self.memory_id and (self.scope or self.memory_id)
-        return scope, self.kind or DEFAULT_KIND, self.source, self.tags, 1000 * (self.ttl_s or 0)
+        return (
+            scope,
+            self.kind or DEFAULT_KIND,
+            self.source,
+            self.tags,
+            1000 * (self.ttl_s or 0),
+            self.selection,
+        )
 
 
 class ListingArgs(MemoryArgs):

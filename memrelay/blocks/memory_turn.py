@@ -2,14 +2,17 @@
 
 import re
 from datetime import UTC, datetime
+from functools import cached_property
 from typing import Annotated
 
 from pydantic import AfterValidator
 
 from memrelay.blocks.contract import Call
+from memrelay.blocks.json_values import OptionalExpression, Selection, make_selection
 from memrelay.blocks.memory_args import NO_MEMORY_ID, MemoryArgs, NewKind, Seconds, Tags
 from memrelay.blocks.registry import block
 from memrelay.bus.message import Message
+from memrelay.memory.records.record import PLAIN
 from memrelay.memory.records.writing import WriteInput, write
 
 KIND = "turn"
@@ -46,6 +49,15 @@ class TurnArgs(MemoryArgs):
     """Tags of the turns: a JSON array in a string, an array, or a comma list."""
     ttl_s: Seconds | None = None
     """Seconds after which a turn expires. By default it never expires."""
+    content: OptionalExpression = ""
+    """JMESPath expression of the turn's text over the JSON of the message, like `event.text`. By
+    default, and if it gives null, it is the whole text."""
+    data: OptionalExpression = ""
+    """JMESPath expression of the `data` of a turn, as for `memory_write`."""
+
+    @cached_property
+    def selection(self) -> Selection | None:
+        return make_selection(self.content, self.data)
 
 
 @block("memory_turn", TurnArgs)
@@ -54,7 +66,10 @@ def memory_turn(call: Call, args: TurnArgs) -> Message | None:
     skipped."""
     if not args.memory_id:
         return call.error(NO_MEMORY_ID)
-    if call.text:
+    if text := call.text:
+        extras = PLAIN
+        if (selection := args.selection) is not None:
+            text, extras = selection.select_content(call, text), selection.select_extras(call)
         # A sender's clock may be ahead.
         sent_at_ms = min(max(call.message.timestamp_ms or call.now_ms, 0), call.now_ms)
         write(
@@ -63,12 +78,13 @@ def memory_turn(call: Call, args: TurnArgs) -> Message | None:
                 call.new_guid(),
                 args.scope or args.memory_id,
                 args.kind or KIND,
-                call.text,
+                text,
                 call.message.speaker,
                 args.tags,
                 sent_at_ms,
                 _render_thread(call, args.thread, sent_at_ms),
                 expires_at=args.ttl_s and call.now_ms + 1000 * args.ttl_s,
+                extras=extras,
             ),
         )
     return None

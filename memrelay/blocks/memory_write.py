@@ -4,6 +4,7 @@ from memrelay.blocks.contract import Call
 from memrelay.blocks.memory_args import NO_MEMORY_ID, NewRecordArgs
 from memrelay.blocks.registry import block
 from memrelay.bus.message import JSON, Message
+from memrelay.memory.records.record import PLAIN
 from memrelay.memory.records.writing import WriteInput, write
 
 
@@ -15,11 +16,14 @@ class WriteArgs(NewRecordArgs):
 def memory_write(call: Call, args: WriteArgs) -> Message:
     """Return {"guid": ...}."""
     text = call.message.text
-    scope, kind, source, tags, ttl_ms = args.record_fields
+    scope, kind, source, tags, ttl_ms, selection = args.record_fields
     if not scope:
         return call.error(NO_MEMORY_ID)
     if not text:
         return call.error("no content")
+    extras = PLAIN
+    if selection is not None:
+        text, extras = selection.select_content(call, text), selection.select_extras(call)
     now_ms = call.now_ms
     guid = write(
         call.tx,
@@ -32,6 +36,7 @@ def memory_write(call: Call, args: WriteArgs) -> Message:
             tags,
             now_ms,
             expires_at=now_ms + ttl_ms if ttl_ms else None,
+            extras=extras,
         ),
     )
     return call.reply(f'{{"guid":"{guid}"}}', JSON)

@@ -9,11 +9,13 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from jinja2 import (
+    ChainableUndefined,
     Environment,
     StrictUndefined,
     Template,
     TemplateError,
     TemplateSyntaxError,
+    Undefined,
     nodes,
     pass_context,
 )
@@ -23,6 +25,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from memrelay.memory.errors import Refused, ResultTooLarge
 from memrelay.memory.records.data import load_json
 from memrelay.memory.records.record import Record
+from memrelay.pipelines.expressions import to_text
 
 TOKENS = frozenset(
     {"content", "kind", "scope", "guid", "source", "tags", "created_at", "updated_at", "score"}
@@ -105,6 +108,33 @@ _SANDBOX = ImmutableSandboxedEnvironment(keep_trailing_newline=True, undefined=S
 _SANDBOX.filters = {name: _bounded(name) for name in FILTERS}
 
 
+class _JsonSandbox(ImmutableSandboxedEnvironment):
+    """Reads the fields of JSON values, and no attributes of Python objects."""
+
+    def getattr(self, obj: Any, attribute: str) -> Any:
+        return self.getitem(obj, attribute)
+
+    def getitem(self, obj: Any, argument: Any) -> Any:
+        """Return a field of an object or an element of a list, else an undefined value."""
+        is_field = isinstance(obj, dict) and isinstance(argument, str) and argument in obj
+        is_element = (
+            isinstance(obj, list) and type(argument) is int and -len(obj) <= argument < len(obj)
+        )
+        return obj[argument] if is_field or is_element else self.undefined(name=str(argument))
+
+
+def _print_json(value: Any) -> str:
+    """Return a value as text. A missing one and null are empty."""
+    return "" if value is None or isinstance(value, Undefined) else to_text(value)
+
+
+_JSON_SANDBOX = _JsonSandbox(
+    keep_trailing_newline=True, undefined=ChainableUndefined, finalize=_print_json
+)
+_JSON_SANDBOX.filters = _SANDBOX.filters
+_JSON_SANDBOX.globals = {}
+
+
 class BadTemplate(ValueError):
     """The template is invalid. The text names the part."""
 
@@ -113,12 +143,22 @@ class _Rules(NamedTuple):
     """What the templates of one argument may contain."""
 
     argument: str
-    tokens: frozenset[str]
+    tokens: frozenset[str]  # empty for any
     filters: frozenset[str]
     max_source: int
+    sandbox: Environment = _SANDBOX
+    allowed: tuple[type[nodes.Node], ...] = ALLOWED
 
 
 _OUTPUT = _Rules("output_template", TOKENS, FILTERS, MAX_SOURCE)
+_JSON = _Rules(
+    "template",
+    frozenset(),
+    FILTERS,
+    MAX_SOURCE,
+    _JSON_SANDBOX,
+    (*ALLOWED, nodes.Getattr, nodes.Getitem),
+)
 _PROMPT = _Rules("system_prompt", frozenset({"user_context"}), frozenset(), MAX_PROMPT)
 
 
@@ -130,6 +170,22 @@ class PromptTemplate:
 
     def render(self, user_context: str) -> str:
         return self._template.render(user_context=user_context)
+
+
+class JsonTemplate:
+    """A checked template over a JSON value. Raises BadTemplate."""
+
+    def __init__(self, source: str) -> None:
+        self._template = _compiled(source, _JSON)
+
+    def render(self, value: Any) -> str:
+        """Return the text. The tokens are the fields of an object; another value is `value`.
+
+        Raises ResultTooLarge, and Refused if a filter fails or the time limit is reached.
+        """
+        until = time.thread_time() + MAX_RENDER_S
+        fields = value if isinstance(value, dict) else {"value": value}
+        return _join(self._template.generate(fields | {_UNTIL: until}), "template")
 
 
 class OutputTemplate:
@@ -148,27 +204,12 @@ class OutputTemplate:
 
         Raises ResultTooLarge, and Refused if a filter fails or the time limit is reached.
         """
-        return self._join(self._parts(records, time.thread_time() + MAX_RENDER_S))
+        return _join(self._parts(records, time.thread_time() + MAX_RENDER_S))
 
     def render_each(self, records: Iterable[Record]) -> Iterator[str]:
         """Yield the formatted records one by one. All share the time limit. Raises as `render`."""
         until = time.thread_time() + MAX_RENDER_S
-        return (self._join(self._parts([record], until)) for record in records)
-
-    def _join(self, texts: Iterator[str]) -> str:
-        parts, size = [], 0
-        try:
-            for part in texts:
-                parts.append(part)
-                size += len(part) if part.isascii() else len(part.encode())
-                if size > MAX_OUTPUT:
-                    raise ResultTooLarge(
-                        f"the text of output_template is longer than {MAX_OUTPUT} bytes: set "
-                        "`limit` in wf_webhook_args, or shorten the template"
-                    )
-        except (TemplateError, TypeError, ArithmeticError, AssertionError, UnicodeError) as error:
-            raise Refused(f"output_template cannot be rendered: {error}") from error
-        return "".join(parts)
+        return (_join(self._parts([record], until)) for record in records)
 
     def _parts(self, records: Iterable[Record], until: float) -> Iterator[str]:
         """Yield the text in parts, so that a text that is too long ends early."""
@@ -176,6 +217,22 @@ class OutputTemplate:
             _check_time(until)
             tags = ", ".join(load_json(record.tags, record.guid))
             yield from self._template.generate(record._asdict() | {"tags": tags, _UNTIL: until})
+
+
+def _join(texts: Iterator[str], argument: str = "output_template") -> str:
+    parts, size = [], 0
+    try:
+        for part in texts:
+            parts.append(part)
+            size += len(part) if part.isascii() else len(part.encode())
+            if size > MAX_OUTPUT:
+                raise ResultTooLarge(
+                    f"the text of {argument} is longer than {MAX_OUTPUT} bytes: set "
+                    "`limit` in wf_webhook_args, or shorten the template"
+                )
+    except (TemplateError, TypeError, ArithmeticError, AssertionError, UnicodeError) as error:
+        raise Refused(f"{argument} cannot be rendered: {error}") from error
+    return "".join(parts)
 
 
 # A bundle is checked and then served, and several agents often have the same template.
@@ -187,7 +244,7 @@ def _compiled(source: str, rules: _Rules) -> Template:
             f"{name}: {len(source)} characters; a template has at most {rules.max_source}"
         )
     try:
-        tree = _SANDBOX.parse(source)
+        tree = rules.sandbox.parse(source)
     except TemplateSyntaxError as error:
         raise BadTemplate(f"{name}: {error.message} (line {error.lineno})") from error
     except RecursionError as error:
@@ -195,7 +252,8 @@ def _compiled(source: str, rules: _Rules) -> Template:
     except ValueError as error:  # a number with thousands of digits
         raise BadTemplate(f"{name}: {error}") from error
     _check(tree, rules)
-    return Template.from_code(_SANDBOX, _SANDBOX.compile(tree), _SANDBOX.make_globals(None))
+    sandbox = rules.sandbox
+    return Template.from_code(sandbox, sandbox.compile(tree), sandbox.make_globals(None))
 
 
 def _check(tree: nodes.Node, rules: _Rules) -> None:
@@ -212,7 +270,7 @@ def _check(tree: nodes.Node, rules: _Rules) -> None:
 
 def _check_node(node: nodes.Node, rules: _Rules) -> None:
     argument = rules.argument
-    if isinstance(node, nodes.Name) and node.name not in rules.tokens:
+    if isinstance(node, nodes.Name) and rules.tokens and node.name not in rules.tokens:
         raise BadTemplate(
             f"{argument}: unknown token {{{{{node.name}}}}}; tokens are "
             f"{', '.join(sorted(rules.tokens))}"
@@ -230,7 +288,7 @@ def _check_node(node: nodes.Node, rules: _Rules) -> None:
         raise BadTemplate(
             f"{argument}: the number {node.value:.0f} is too large; at most {MAX_NUMBER}"
         )
-    if not isinstance(node, ALLOWED):
+    if not isinstance(node, rules.allowed):
         raise BadTemplate(
             f"{argument}: {type(node).__name__} is not allowed; use tokens and filters only"
         )

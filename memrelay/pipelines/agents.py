@@ -26,6 +26,7 @@ class _AnyArgs(BlockArgs):
 
 
 ANCHORED = re.compile(r"(?:\(\?[a-z]+\))?(?:\^|\\A)")
+TEMPLATES = ("output_template", "template")
 NO_BLOCK = Block("wf_agent", _AnyArgs, None)  # for an agent that calls no block
 
 
@@ -126,8 +127,9 @@ def read_args(
     null is the same as absent.
     """
     values = _known_args(block, given, path, report)
-    if not _fits_with_other_templates(values.get("output_template"), path, report):
-        return None
+    for key in TEMPLATES:
+        if not _fits_with_other_templates(values.get(key), (*path, key), report):
+            return None
     args, invalid = _validated(block, values, path, report)
     if invalid:
         # The model's own validators run only if all keys are valid, so validate once more.
@@ -175,7 +177,7 @@ def _fits_with_other_templates(template: object, path: JsonPath, report: Report)
     if sum(map(len, report.templates)) <= MAX_TOGETHER:
         return True
     report.error(
-        (*path, "output_template"),
+        path,
         f"the templates of a bundle have at most {MAX_TOGETHER} characters together",
     )
     return False

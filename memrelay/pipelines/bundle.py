@@ -16,11 +16,11 @@ from pydantic import (
 from pydantic.config import JsonDict
 
 from memrelay.blocks.contract import as_flag
+from memrelay.blocks.json_values import OptionalExpression
 from memrelay.blocks.memory_args import DEFAULT_LANGUAGE, Language
 from memrelay.bus.keys import PUBLIC, SWARM, UID
 from memrelay.bus.message import MAX_WEBHOOK_BYTES
 from memrelay.memory.engine.time_zones import MaybeZone
-from memrelay.pipelines.expressions import MAX_CHARACTERS, compile_expression
 from memrelay.pipelines.substitution import TOKEN
 
 # Patterns of names for the JSON Schema. A bundle still contains `${pipeline_uid}` there.
@@ -108,12 +108,6 @@ def _number(value: object) -> object:
     return value
 
 
-def _expression(text: str) -> str:
-    if text:
-        compile_expression(text)
-    return text
-
-
 def _bytes(value: object) -> object:
     if isinstance(value, bool):
         raise ValueError("must be a number of bytes")
@@ -141,9 +135,6 @@ Secrets = Annotated[
     BeforeValidator(_names, json_schema_input_type=KeptAt | tuple[KeptAt, ...]),
 ]
 Args = Annotated[str | dict[str, Any], BeforeValidator(_args)]
-ExpressionText = Annotated[
-    str, AfterValidator(_expression), Field(json_schema_extra={"maxLength": MAX_CHARACTERS})
-]
 _Bytes = Annotated[int, Field(ge=0, le=MAX_WEBHOOK_BYTES)]
 WebhookBytes = Annotated[_Bytes, BeforeValidator(_bytes, _Bytes)]
 Interval = Annotated[
@@ -239,11 +230,11 @@ class AgentSpec(Part):
     wf_webhook_secret: Secrets = ""
     """Places of the secrets that sign webhooks to this agent: `env:NAME` or `file:NAME`, or a
     list."""
-    wf_webhook_text: ExpressionText = ""
+    wf_webhook_text: OptionalExpression = ""
     """JMESPath expression of the text that the agent gets from the JSON of a webhook, like
     `message.text`. By default, and if it gives null, an agent gets the whole body, and a chat agent
     the field `text`."""
-    wf_webhook_each: ExpressionText = ""
+    wf_webhook_each: OptionalExpression = ""
     """JMESPath expression of a list in the JSON of a webhook: each element becomes a message."""
     wf_webhook_bytes: WebhookBytes = 0
     """Largest body of a webhook to this agent, in bytes; `web.webhook_bytes` by default."""

@@ -134,6 +134,7 @@ MEANT = (  # well-formed values without a meaning, which only the check finds
     "give either `recipe`",
     "the definition has",
     "not JMESPath",
+    "template: ",
 )
 
 
@@ -141,6 +142,8 @@ def _bundle(
     of_agent: dict[str, Any], args: dict[str, Any], block: str = "memory_write"
 ) -> dict[str, Any]:
     needed = {"pattern": "^/(x)"} if block.startswith("regex_") else {}
+    needed |= {"expression": "a"} if block.startswith("json_") else {}
+    needed |= {"template": "a"} if block == "template" else {}
     known = built_in_blocks()[block].args.model_fields
     stored = {"memory_id": "instances/${pipeline_uid}/m"} if "memory_id" in known else {}
     kind = {"agent_class": block} if built_in_blocks()[block].handle is None else {}

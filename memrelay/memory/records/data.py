@@ -8,7 +8,7 @@ import re
 from typing import Annotated, Any
 
 import orjson
-from pydantic import AfterValidator, WithJsonSchema
+from pydantic import AfterValidator, ValidationError, WithJsonSchema
 
 from memrelay.memory.errors import BadTags, RecordDamaged, Refused
 from memrelay.memory.records.record import Record, RecordExtras
@@ -16,6 +16,10 @@ from memrelay.memory.validation import Faults, Place
 
 # Maximum size as JSON, bytes.
 MOST_BYTES = 1 << 16
+# The field for what did not fit, how many names it has at most, and their bytes.
+LEFT_OUT = "_left_out"
+MOST_LEFT_OUT = 10
+LEFT_OUT_BYTES = 4096
 # Maximum nesting of objects and lists.
 MAX_DEPTH = 16
 # Terminates a key in SQLite's JSON functions, which would then read another key.
@@ -46,6 +50,30 @@ def checked(data: dict[str, Any]) -> dict[str, Any]:
         _check_size(data, faults)
     faults.raise_any("data")
     return data
+
+
+def fit(value: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of a JSON object that a record can have as its `data`.
+
+    The field LEFT_OUT has the reasons for the others, by name.
+    """
+    kept: dict[str, Any] = {}
+    left_out: dict[str, str] = {}
+    room = MOST_BYTES - LEFT_OUT_BYTES
+    for name, inner in value.items():
+        try:
+            checked({name: inner})
+            size = len(orjson.dumps({name: inner}))
+            reason = "" if size <= room else f"`data` has at most {MOST_BYTES} bytes"
+        except ValidationError as error:
+            reason = error.errors()[0]["msg"]
+        if not reason:
+            kept[name], room = inner, room - size
+        elif len(left_out) < MOST_LEFT_OUT:
+            left_out[text_fault(name) or name[:SHOWN]] = reason[:100]
+        else:
+            left_out["..."] = "more fields"
+    return kept | {LEFT_OUT: left_out} if left_out else kept
 
 
 def as_text(data: dict[str, Any]) -> str | None:
