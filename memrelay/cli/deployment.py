@@ -27,7 +27,11 @@ def read_bundle(settings: Settings, file: Path, uid: str | None) -> Checked:
     except OSError as error:
         fail(f"{file}: {error.strerror}")
     checked = check(
-        raw, uid=uid, secrets=make_secrets(settings), timezone=find_default_zone(settings)
+        raw,
+        uid=uid,
+        secrets=make_secrets(settings),
+        timezone=find_default_zone(settings),
+        public_url=settings.web.public_url,
     )
     for fault in (*checked.faults, *checked.warnings):
         typer.echo(fault.as_line(str(file)), err=True)

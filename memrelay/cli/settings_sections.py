@@ -129,6 +129,20 @@ def _validate_bus_url(url: str) -> str:
     return url
 
 
+def _validate_public_url(url: str) -> str:
+    """Return the URL without a slash at its end. Raises ValueError."""
+    try:
+        parts = urlsplit(url)
+        is_valid = bool(parts.hostname) and parts.port != 0 and parts.scheme in ("http", "https")
+    except ValueError:
+        is_valid = False
+    if url and (not is_valid or parts.username or parts.query or parts.fragment):
+        raise ValueError(
+            "must be the URL of this server as callers see it, such as https://memory.example.com"
+        )
+    return url.rstrip("/")
+
+
 def _validate_endpoint_url(url: str) -> str:
     if url and not _is_endpoint_url(url):
         raise ValueError(
@@ -201,6 +215,7 @@ References = Annotated[
     tuple[str, ...], NoDecode, PlainValidator(_validate_references), Field(repr=False)
 ]
 EndpointUrl = Annotated[str, AfterValidator(_validate_endpoint_url)]
+PublicUrl = Annotated[str, AfterValidator(_validate_public_url)]
 Reference = Annotated[str, AfterValidator(_validate_reference), Field(repr=False)]
 BusUrl = Annotated[str, AfterValidator(_validate_bus_url), Field(repr=False)]
 # As milliseconds, this still fits the integers of the server and of SQLite.
@@ -316,6 +331,7 @@ class WebSettings(_Section):
     host: Host = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65535)] = 8765
     hosts: Hosts = ()
+    public_url: PublicUrl = ""
     max_wait_s: Count = 60
     call_timeout_s: Count = 10
     read_timeout_s: Count = 10

@@ -18,6 +18,7 @@ def make_web(settings: Settings, address: Address) -> WebServer:
         host=web.host,
         port=web.port,
         hosts=web.hosts,
+        public_url=web.public_url,
         message_bytes=settings.bus.max_message_bytes,
         webhook_bytes=web.webhook_bytes,
         json_depth=web.max_json_depth,

@@ -19,6 +19,7 @@ from memrelay.pipelines.expressions import Expression, compile_expression
 from memrelay.pipelines.json_text import bounded_object, parse_object
 from memrelay.pipelines.report import JsonPath, Report, quoted
 from memrelay.pipelines.rules import find_location, report_validation_error
+from memrelay.pipelines.webhook_checks import check_sender
 
 
 class _AnyArgs(BlockArgs):
@@ -34,13 +35,15 @@ def check_agent(spec: AgentSpec, path: JsonPath, uid: str, report: Report) -> Ch
     """Return the agent, or None after reporting its faults."""
     _check_publishing(spec, path, report)
     _check_secrets(spec, path, report)
+    sender = check_sender(spec, path, report)
     block = _find_block(spec, path, report)
     args = _parse_args(spec, block, path, report)
     if block is None or args is None:
         return None
     args = _use_built_in_store(args, path, uid, report)
     _check_store(spec, args, path, uid, report)
-    _check_pattern(spec, args, path, report)
+    if sender is None or not sender.text:
+        _check_pattern(spec, args, path, report)
     calls = block.handle is not None and spec.wf_call_webhook is not False
     _check_timer(spec, args, path, report, calls=calls)
     return CheckedAgent(
@@ -54,6 +57,10 @@ def check_agent(spec: AgentSpec, path: JsonPath, uid: str, report: Report) -> Ch
         token=spec.wf_webhook_token,
         secrets=spec.secrets,
         interval_ms=round(1000 * spec.wf_interval_secs),
+        sender=sender,
+        verify=spec.wf_webhook_verify,
+        networks=spec.wf_webhook_networks,
+        answer_wait_s=spec.wf_webhook_answer.wait_s if spec.wf_webhook_answer is not None else 0.0,
         text=_compile(spec.wf_webhook_text),
         each=_compile(spec.wf_webhook_each),
         webhook_bytes=spec.wf_webhook_bytes,
@@ -206,6 +213,7 @@ def _check_secrets(spec: AgentSpec, path: JsonPath, report: Report) -> None:
     references = (
         ("wf_webhook_token", "token", (spec.wf_webhook_token,)),
         ("wf_webhook_secret", "secret", spec.secrets),
+        ("wf_webhook_verify", "token", (spec.wf_webhook_verify,)),
     )
     for key, kind, given in references:
         if not all(SECRET.fullmatch(reference) for reference in given if reference):

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from ipaddress import ip_network
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import (
@@ -10,7 +11,9 @@ from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
+    Discriminator,
     Field,
+    Tag,
     model_validator,
 )
 from pydantic.config import JsonDict
@@ -21,7 +24,10 @@ from memrelay.blocks.memory_args import DEFAULT_LANGUAGE, Language
 from memrelay.bus.keys import PUBLIC, SWARM, UID
 from memrelay.bus.message import MAX_WEBHOOK_BYTES
 from memrelay.memory.engine.time_zones import MaybeZone
+from memrelay.pipelines.rules import OBJECT
 from memrelay.pipelines.substitution import TOKEN
+from memrelay.pipelines.webhook_secrets import KeyForm
+from memrelay.pipelines.webhook_senders import SENDERS, SenderSpec, make_sender
 
 # Patterns of names for the JSON Schema. A bundle still contains `${pipeline_uid}` there.
 _TOKEN = re.escape(TOKEN)
@@ -120,6 +126,16 @@ def _interval(seconds: float) -> float:
     return seconds
 
 
+def _networks(values: tuple[str, ...]) -> tuple[str, ...]:
+    """Check the networks. Raises ValueError."""
+    for value in values:
+        try:
+            ip_network(value)
+        except ValueError as error:
+            raise ValueError("must be networks, such as 203.0.113.0/24") from error
+    return values
+
+
 def _args(value: object) -> object:
     if isinstance(value, str | dict):
         return value
@@ -134,6 +150,12 @@ Secrets = Annotated[
     str | tuple[str, ...],
     BeforeValidator(_names, json_schema_input_type=KeptAt | tuple[KeptAt, ...]),
 ]
+SenderName = Annotated[str, Field(json_schema_extra={"enum": ["", *SENDERS]})]
+GivenSender = Annotated[
+    Annotated[SenderName, Tag("text")] | Annotated[SenderSpec, Tag(OBJECT)],
+    Discriminator(lambda given: "text" if isinstance(given, str) else OBJECT),
+]
+Networks = Annotated[tuple[str, ...], Field(max_length=100), AfterValidator(_networks)]
 Args = Annotated[str | dict[str, Any], BeforeValidator(_args)]
 _Bytes = Annotated[int, Field(ge=0, le=MAX_WEBHOOK_BYTES)]
 WebhookBytes = Annotated[_Bytes, BeforeValidator(_bytes, _Bytes)]
@@ -194,6 +216,15 @@ class StoreSpec(Part):
     with mode `hybrid` or `semantic` does it too."""
 
 
+class AnswerSpec(BaseModel):
+    """The answer to a webhook with the first result of an agent that publishes."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    wait_s: Annotated[float, Field(gt=0, le=60)] = 2.5
+    """How long to wait for the result. After it, the sender gets its usual answer."""
+
+
 class AgentSpec(Part):
     """An agent: it listens on a swarm, calls a block for each message, and publishes the result."""
 
@@ -230,6 +261,16 @@ class AgentSpec(Part):
     wf_webhook_secret: Secrets = ""
     """Places of the secrets that sign webhooks to this agent: `env:NAME` or `file:NAME`, or a
     list."""
+    wf_webhook_sender: GivenSender = ""
+    """Service that sends the webhooks: a known one, or a description. By default, requests are
+    signed as in Standard Webhooks."""
+    wf_webhook_verify: KeptAt = ""
+    """Place of the token with which Meta verifies the URL, for the sender `meta`: `env:NAME` or
+    `file:NAME`."""
+    wf_webhook_networks: Networks = ()
+    """Networks that may send webhooks to this agent, like `203.0.113.0/24`. Others are refused."""
+    wf_webhook_answer: AnswerSpec | None = None
+    """Wait for a result and answer with it, in the form that the sender shows to its users."""
     wf_webhook_text: OptionalExpression = ""
     """JMESPath expression of the text that the agent gets from the JSON of a webhook, like
     `message.text`. By default, and if it gives null, an agent gets the whole body, and a chat agent
@@ -304,6 +345,14 @@ class AgentSpec(Part):
     def secrets(self) -> tuple[str, ...]:
         given = self.wf_webhook_secret
         return tuple(name for name in ((given,) if isinstance(given, str) else given) if name)
+
+    @property
+    def key_form(self) -> KeyForm:
+        """Return how its secrets are written. An unknown sender has the default."""
+        try:
+            return make_sender(self.wf_webhook_sender or "standard").key_form
+        except LookupError:
+            return "standard"
 
     @property
     def accepts(self) -> tuple[str, ...]:

@@ -19,6 +19,7 @@ from memrelay.pipelines.secret_references import (
     check_references,
 )
 from memrelay.pipelines.substitution import choose_uid, fill
+from memrelay.pipelines.webhook_checks import check_public_url
 from memrelay.pipelines.wiring import (
     check_aliases,
     check_display_order,
@@ -37,23 +38,28 @@ def check(
     uid: str | None = None,
     secrets: SecretResolver | None = None,
     timezone: str = DEFAULT_ZONE,
+    public_url: str | None = None,
 ) -> Checked:
     """Check a bundle and return its faults and warnings, or the checked bundle.
 
     `uid` takes precedence over the bundle's. Without both, a UID is generated. A deploy passes
-    `secrets`, which also checks the files of references, and the `timezone` of a bundle that names
-    none.
+    `secrets`, which also checks the files of references, the `timezone` of a bundle that names
+    none, and the setting `web.public_url`, which some senders of webhooks need.
     """
     report = Report()
     value = parse_bundle(raw, report)
     if value is not None and timezone != DEFAULT_ZONE and not value.get("timezone"):
         value = value | {"timezone": timezone}
-    bundle = None if value is None else _check_object(value, uid, report, secrets)
+    bundle = None if value is None else _check_object(value, uid, report, secrets, public_url)
     return Checked(report.errors, report.warnings, None if report.errors else bundle)
 
 
 def _check_object(
-    value: dict[str, Any], given_uid: str | None, report: Report, secrets: SecretResolver | None
+    value: dict[str, Any],
+    given_uid: str | None,
+    report: Report,
+    secrets: SecretResolver | None,
+    public_url: str | None,
 ) -> CheckedBundle:
     uid = choose_uid(given_uid, value, report)
     filled = fill(value | {"pipeline_uid": uid}, uid, report)
@@ -72,6 +78,8 @@ def _check_object(
     if secrets is not None:
         check_block_references(dict(zip(agents, checked, strict=True)), secrets, report)
         check_references(agents, secrets, report)
+    if public_url is not None:
+        check_public_url(dict(zip(agents, checked, strict=True)), public_url, report)
     zone = bundle.timezone or DEFAULT_ZONE
     programs = frozenset(one.agent.username for one in valid if not one.is_publisher)
     return CheckedBundle(

@@ -15,6 +15,7 @@ from memrelay.bus.keys import PUBLIC
 from memrelay.memory.engine.time_zones import DEFAULT_ZONE
 from memrelay.pipelines.expressions import Expression
 from memrelay.pipelines.report import Fault
+from memrelay.pipelines.webhook_senders import Sender
 
 
 class PipelineError(Exception):
@@ -38,6 +39,10 @@ class CheckedAgent:
     the credentials of its webhooks. `interval_ms` is the period of its timer, 0 for none. `text`
     selects the text of a webhook's body, `each` its events. `webhook_bytes` limits a body, 0 for
     the default.
+
+    `sender` is the declared sender of its webhooks. `verify` is the reference to Meta's verify
+    token, `networks` are those that may send, () for all. `answer_wait_s` is how long its webhooks
+    wait for a result, 0 for not.
     """
 
     agent: Agent
@@ -50,6 +55,10 @@ class CheckedAgent:
     token: str = ""
     interval_ms: int = 0
     secrets: tuple[str, ...] = ()
+    sender: Sender | None = None
+    verify: str = ""
+    networks: tuple[str, ...] = ()
+    answer_wait_s: float = 0.0
     text: Expression | None = None
     each: Expression | None = None
     webhook_bytes: int = 0
@@ -71,8 +80,9 @@ class CheckedAgent:
 
     @property
     def is_guarded(self) -> bool:
-        """Return whether its webhooks need a token or a signature."""
-        return bool(self.token or self.secrets)
+        """Return whether its webhooks need a token, a signature or an address."""
+        needs_topic = self.sender is not None and self.sender.special == "sns"
+        return bool(self.token or self.secrets or self.networks or needs_topic)
 
     @property
     def is_publisher(self) -> bool:

@@ -9,9 +9,14 @@ from memrelay.blocks.errors import BadArgument
 from memrelay.pipelines.report import JsonPath, Report
 
 MAX_ERRORS = 20  # in one line
+OBJECT = "object"  # the tag of an object, where a text is allowed too
 # "Input should be", "String should have", "Tuple should have"
 _SHOULD = re.compile(r"\A\w+ should (?=be |have |match )")
-_PLAIN = {"missing": "is missing", "unexpected_keyword_argument": "is no field of it"}
+_PLAIN = {
+    "missing": "is missing",
+    "unexpected_keyword_argument": "is no field of it",
+    "extra_forbidden": "is no known key",
+}
 _OBJECT, _LIST = "a valid dictionary", re.compile(r"a valid (?:array|list|tuple|set)\b")
 
 
@@ -64,12 +69,16 @@ def find_location(detail: ErrorDetails) -> JsonPath:
 
 def _find_json_path(value: Any, detail: ErrorDetails) -> JsonPath:
     """Return the place in the JSON. Pydantic's location also contains alternatives of a type."""
+    path: JsonPath = ()
     steps = find_location(detail)
     for count, step in enumerate(steps):
         if isinstance(value, dict) and step in value:
             value = value[str(step)]
         elif isinstance(value, list) and isinstance(step, int):
             value = value[step]
+        elif step == OBJECT:
+            continue
         else:
-            return steps[: count + (detail["type"] == "missing")]
-    return steps
+            return (*path, *steps[count : count + (detail["type"] == "missing")])
+        path = (*path, step)
+    return path

@@ -272,7 +272,7 @@ def check_references(
         return
     for place, reference in islice(found, MAX_CHECKED_FILES):
         try:
-            faults = find_value_faults(place, reference, secrets)
+            faults = find_value_faults(agents[int(place[1])], place, reference, secrets)
         except SecretOutsideFolder:
             _report_outside(place, report)
             continue
@@ -280,8 +280,10 @@ def check_references(
             report.warn(place, fault, "until it can be used, it admits no webhook")
 
 
-def find_value_faults(place: "JsonPath", reference: str, secrets: SecretResolver) -> list[str]:
-    """Return why the value of a webhook's token or secret cannot be used.
+def find_value_faults(
+    spec: "AgentSpec", place: "JsonPath", reference: str, secrets: SecretResolver
+) -> list[str]:
+    """Return why the value of a token or secret of an agent's webhook cannot be used.
 
     Raises SecretOutsideFolder.
     """
@@ -291,9 +293,9 @@ def find_value_faults(place: "JsonPath", reference: str, secrets: SecretResolver
         raise
     except LookupError as error:
         return [str(error)]
-    is_token = place[-1] == "wf_webhook_token"
-    describe = describe_token_faults if is_token else describe_secret_faults
-    return [f"{reference} {fault}" for fault in describe(value)]
+    if place[-1] != "wf_webhook_secret":
+        return [f"{reference} {fault}" for fault in describe_token_faults(value)]
+    return [f"{reference} {fault}" for fault in describe_secret_faults(value, spec.key_form)]
 
 
 def _report_outside(place: "JsonPath", report: "Report") -> None:
@@ -311,6 +313,8 @@ def list_references(agents: Mapping[int, "AgentSpec"]) -> Iterator[tuple["JsonPa
             yield ("agents", at, "wf_webhook_token"), spec.wf_webhook_token
         for reference in spec.secrets:
             yield ("agents", at, "wf_webhook_secret"), reference
+        if spec.wf_webhook_verify:
+            yield ("agents", at, "wf_webhook_verify"), spec.wf_webhook_verify
 
 
 def _read_value(reference: str, file: _SecretFile) -> str:

@@ -376,6 +376,21 @@ def test_a_secret_that_cannot_work_is_reported_at_deploy_and_by_doctor(alone: Pr
     assert len(webhooks) == 2
 
 
+def test_doctor_names_a_webhook_that_needs_the_public_url(alone: Program) -> None:
+    bundle = json.loads(SAMPLE.read_text())
+    hook = next(agent for agent in bundle["agents"] if agent["agent_class"] == "wf_agent")
+    hook |= {"wf_webhook_sender": "trello", "wf_webhook_secret": "env:X"}
+    (alone.folder / "bundle.json").write_text(json.dumps(bundle))
+
+    refused = alone.run("deploy", "bundle.json")
+    deployed = alone.run("deploy", "bundle.json", MEMRELAY_WEB__PUBLIC_URL="https://m.example")
+    lines = alone.run("doctor", "--json").lines
+
+    assert (refused.code, deployed.code) == (1, 0), deployed
+    assert "set web.public_url" in refused.err
+    assert any("trello signs the URL" in one["text"] for one in lines)
+
+
 def test_an_embedding_key_that_cannot_be_read_is_reported(alone: Program) -> None:
     finding = examine(alone, MEMRELAY_EMBEDDING__KEY="env:NOT_SET")["embedding.key"]
 

@@ -133,6 +133,8 @@ MEANT = (  # well-formed values without a meaning, which only the check finds
     "output_template: ",
     "give either `recipe`",
     "the definition has",
+    "must be networks",
+    "only the sender meta",
     "not JMESPath",
     "template: ",
 )

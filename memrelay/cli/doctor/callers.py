@@ -21,6 +21,7 @@ from memrelay.cli.settings_sections import JwtSettings
 from memrelay.cli.terminal.readable import counted
 from memrelay.installation import install_extra
 from memrelay.memory.errors import SealKeyMissing
+from memrelay.pipelines.check import check as check_bundle
 from memrelay.pipelines.check import read_bundle
 from memrelay.pipelines.report import Report
 from memrelay.pipelines.secret_references import (
@@ -30,6 +31,8 @@ from memrelay.pipelines.secret_references import (
     list_references,
 )
 from memrelay.pipelines.webhook_secrets import describe_token_faults
+
+KEY = b"wf_webhook_sender"
 
 
 async def check_issuers(settings: Settings) -> list[Finding]:
@@ -95,7 +98,10 @@ async def check_webhook_secrets(settings: Settings) -> list[Finding]:
             sources = [(one.uid, await catalog.source(one.hash)) for one in active if catalog]
     except CATALOG_FAULTS:
         return []  # check_catalog reports it
-    return await asyncio.to_thread(_check_webhooks, make_secrets(settings), sources)
+    findings = await asyncio.to_thread(_check_webhooks, make_secrets(settings), sources)
+    if not settings.web.public_url:
+        findings += await asyncio.to_thread(_check_signed_urls, sources)
+    return findings
 
 
 def _check_webhooks(
@@ -108,7 +114,7 @@ def _check_webhooks(
         for place, reference in list_references(agents):
             count += 1
             try:
-                faults = find_value_faults(place, reference, secrets)
+                faults = find_value_faults(agents[int(place[1])], place, reference, secrets)
             except SecretOutsideFolder as error:
                 faults = [str(error)]
             alias = agents[int(place[1])].agent_alias
@@ -118,6 +124,22 @@ def _check_webhooks(
     if count and not findings:
         return [ok("webhooks", f"{counted(count, 'reference')} to tokens and secrets can be used")]
     return findings
+
+
+def _check_signed_urls(sources: Sequence[tuple[str, bytes | None]]) -> list[Finding]:
+    """Report webhooks of senders that sign the URL, which the settings do not tell."""
+    remedy = "set web.public_url to the URL of this server as its senders see it"
+    checked = [
+        (uid, check_bundle(source or b"", public_url=""))
+        for uid, source in sources
+        if KEY in (source or b"")
+    ]
+    faults = [(uid, one) for uid, result in checked for one in result.faults]
+    return [
+        fault("webhooks", f"{uid}, {one.as_line()}", remedy)
+        for uid, one in faults
+        if one.pointer.endswith("/wf_webhook_sender")
+    ]
 
 
 def _check_issuer(issuer: JwtSettings) -> Finding:

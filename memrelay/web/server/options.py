@@ -35,6 +35,8 @@ class WebOptions:
     port: int = 8765
     # Accepted Host names in addition to those of loopback.
     hosts: tuple[str, ...] = ()
+    # The URL of this server as callers see it. "" if it is not configured.
+    public_url: str = ""
     message_bytes: int = 1 << 20
     # Of the body of a webhook; 0 for message_bytes.
     webhook_bytes: int = 0
