@@ -15,6 +15,7 @@ from memrelay.web.api.directory import Directory
 from memrelay.web.auth.authorizer import Authorizer
 from memrelay.web.server.connection_limits import Traffic
 from memrelay.web.server.options import WebOptions
+from memrelay.web.webhooks.sns import SnsClient
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,7 @@ class Services:
     secrets: SecretResolver
     authorizer: Authorizer
     checks: BundleChecks = field(default_factory=BundleChecks)
+    sns: SnsClient = field(default_factory=SnsClient)
 
 
 SERVICES = web.AppKey("services", Services)

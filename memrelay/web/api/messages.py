@@ -111,14 +111,18 @@ def to_item(entry: LogEntry) -> dict[str, Any]:
     return {"cursor": entry.cursor, "mid": entry.mid, "message": orjson.Fragment(entry.data)}
 
 
-async def append_entry(request: web.Request, entry: NewEntry, message_id: str) -> web.Response:
+async def append_entry(
+    request: web.Request, entry: NewEntry, message_id: str, *, any_parameters: bool = False
+) -> web.Response:
     """Append an input entry.
 
     Returns 202 {message_id} once the entry is durable. With `wait`, returns 200
     {message_id, results} once the cascade is complete. The response repeats the client's message
-    id if there is one, so that a retry gets the same response.
+    id if there is one, so that a retry gets the same response. `any_parameters` allows others than
+    `wait`: those of a webhook's sender are part of the URL that it was given.
     """
-    services, wait_s = get_services(request), _parse_wait(request)
+    services = get_services(request)
+    wait_s = _parse_wait(request, any_parameters=any_parameters)
     if wait_s is None:
         appended = await services.requester.ingress.append(entry)
         return json_response({"message_id": message_id or appended}, 202)
@@ -162,11 +166,12 @@ async def _find_swarm(request: web.Request) -> tuple[Served, str]:
     return served, swarm
 
 
-def _parse_wait(request: web.Request) -> float | None:
+def _parse_wait(request: web.Request, *, any_parameters: bool) -> float | None:
     """Return the parameter `wait` in seconds, or None. Raises BadRequest."""
     if not request.query_string:
         return None
-    refuse_unknown(request, ("wait",))
+    if not any_parameters:
+        refuse_unknown(request, ("wait",))
     given, max_s = request.query.get("wait"), get_services(request).options.max_wait_s
     if given is None:
         return None

@@ -128,7 +128,11 @@ async def check_only(request: web.Request) -> web.Response:
     body, services, caller = await read_body(request), get_services(request), get_caller(request)
     async with services.checks.turn(caller.key):
         checked = await asyncio.to_thread(
-            check, body, uid=request.match_info["uid"], secrets=services.secrets
+            check,
+            body,
+            uid=request.match_info["uid"],
+            secrets=services.secrets,
+            public_url=services.options.public_url,
         )
         found = (*checked.faults, *checked.warnings)
         lines = await asyncio.to_thread(find_lines, body, [fault.pointer for fault in found])
@@ -298,7 +302,12 @@ async def _check_body(request: web.Request, uid: str | None = None) -> Checked:
     body, services = await read_body(request), get_services(request)
     async with services.checks.turn(get_caller(request).key):
         return await asyncio.to_thread(
-            check, body, uid=uid, secrets=services.secrets, timezone=services.options.timezone
+            check,
+            body,
+            uid=uid,
+            secrets=services.secrets,
+            timezone=services.options.timezone,
+            public_url=services.options.public_url,
         )
 
 

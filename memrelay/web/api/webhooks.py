@@ -1,47 +1,82 @@
 """Webhooks: a POST delivers its body to one agent, under Memrelay's path or Kilroy's path.
 
-Kilroy is the platform whose webhook URLs Memrelay accepts (contracts/kilroy.md, A5).
+Kilroy is the platform whose webhook URLs Memrelay accepts (contracts/kilroy.md, A5). An agent with
+`wf_webhook_sender` takes the id and the event from where its sender writes them, and answers as
+the sender expects.
 """
 
+import hashlib
 import time
+from typing import Any
 
+import structlog
 from aiohttp import hdrs, web
 
-from memrelay.bus.streams.entry import NewEntry
+from memrelay.bus.errors import NoAnswer
+from memrelay.bus.streams.entry import LONGEST_ID, NewEntry, is_valid_id
 from memrelay.pipelines.check import CheckedAgent
 from memrelay.web.api.answers import json_response
 from memrelay.web.api.directory import Served
 from memrelay.web.api.messages import append_entry, parse_message_id
 from memrelay.web.auth.access import authenticates_itself
-from memrelay.web.auth.webhook_auth import authenticate_webhook, has_token
+from memrelay.web.auth.webhook_auth import (
+    SVIX_ID,
+    Authenticated,
+    authenticate_webhook,
+    has_token,
+    is_from_networks,
+)
 from memrelay.web.openapi.route_docs import (
     MESSAGE_ID_HEADERS,
     MESSAGE_RESPONSES,
-    MESSAGE_SCHEMAS,
+    TEXT,
     WAIT_QUERY,
     documented,
 )
+from memrelay.web.openapi.shapes import AcceptedMessage, SettledMessage
 from memrelay.web.server.connection_limits import claim_connection
 from memrelay.web.server.errors import NotFound, Unauthorized
 from memrelay.web.server.request_body import accept_webhook_body, read_body
 from memrelay.web.services import Services, get_services
+from memrelay.web.webhooks import answers
 from memrelay.web.webhooks.body import read_webhook_body
 from memrelay.web.webhooks.envelopes import Webhook, find_body_limit, make_envelopes
+from memrelay.web.webhooks.handshakes import answer_signed, answer_unsigned
+from memrelay.web.webhooks.request import HookRequest, compile_cached
+from memrelay.web.webhooks.sns import SUBSCRIPTIONS
 
+log = structlog.stdlib.get_logger(__name__)
 routes = web.RouteTableDef()
+PATH = "/webhooks/{uid}/{alias}"
+KILROY_PATH = "/api/v1/pd/webhook/{token}/{alias}/{trigger}"
 # Occurs in no alias and no message id, so that joined pairs of them are unique.
 ID_SEPARATOR = "\x1f"
+XML = "text/xml"
+# Senders whose delivery id is the message id as it is.
+PLAIN_IDS = ("standard", "token")
 DOCUMENTATION = documented(
-    MESSAGE_RESPONSES,
+    MESSAGE_RESPONSES
+    | {
+        200: "With `wait`: the results. For some senders, the answer that they expect.",
+        204: "The sender expects an answer without a body.",
+    },
     body="Any JSON, a form, or text.",
     query=WAIT_QUERY,
     headers=MESSAGE_ID_HEADERS,
     needs_body=False,
-    schemas=MESSAGE_SCHEMAS,
+    schemas={202: AcceptedMessage, 200: SettledMessage | Any},
+    other_types=(TEXT, XML),
+)
+HANDSHAKE = documented(
+    {
+        200: "The answer to a handshake of the agent's sender.",
+        405: "The agent's sender has no such handshake, or it did not pass its check.",
+    },
+    media_type=TEXT,
 )
 
 
-@routes.post("/webhooks/{uid}/{alias}")
+@routes.post(PATH)
 @DOCUMENTATION
 @authenticates_itself
 async def receive(request: web.Request) -> web.Response:
@@ -53,11 +88,15 @@ async def receive(request: web.Request) -> web.Response:
     services = get_services(request)
     uid, alias = request.match_info["uid"], request.match_info["alias"]
     agent = await _find_agent(services, uid, alias)
+    if agent is not None and agent.sender is not None:
+        answer = await _shake_hands(request, agent)
+        if answer is not None:
+            return answer
     if agent is not None:
         accept_webhook_body(request, find_body_limit(agent, services.options))
-    body = await authenticate_webhook(request, uid, agent)
+    authenticated = await authenticate_webhook(request, uid, agent)
     served = await services.directory.find(uid)
-    return await _deliver(request, body, served, served.get_agent(alias))
+    return await _deliver(request, authenticated, served, served.get_agent(alias))
 
 
 async def _find_agent(services: Services, uid: str, alias: str) -> CheckedAgent | None:
@@ -68,7 +107,7 @@ async def _find_agent(services: Services, uid: str, alias: str) -> CheckedAgent 
         return None
 
 
-@routes.post("/api/v1/pd/webhook/{token}/{alias}/{trigger}")
+@routes.post(KILROY_PATH)
 @DOCUMENTATION
 @authenticates_itself
 async def receive_as_kilroy(request: web.Request) -> web.Response:
@@ -77,53 +116,226 @@ async def receive_as_kilroy(request: web.Request) -> web.Response:
     The path holds the agent's token and alias. The trigger is the agent's block. If several
     pipelines have such an agent, the one that was deployed last receives the message.
     """
-    services, path = get_services(request), request.match_info
-    alias, token = path["alias"], path["token"]
-    directory = services.directory
-    matches = await _match_agents(services, await directory.list_pipelines(), alias, token)
-    if not matches:
-        pipelines = await directory.list_pipelines(refresh=True)
-        matches = await _match_agents(services, pipelines, alias, token)
+    path = request.match_info
+    alias = path["alias"]
+    matches = await _find_by_token(request)
     if not matches:
         raise Unauthorized(
             f"no agent {alias[:100]!r} has this token; an agent's token is the value that its "
             "wf_webhook_token refers to"
         )
     served, agent = _choose_receiver(matches, path["trigger"])
+    if agent.networks and not is_from_networks(request, agent):
+        raise Unauthorized(
+            f"agent {alias[:100]!r} accepts webhooks of its wf_webhook_networks only"
+        )
     claim_connection(request, f"webhook {served.deployed.uid}/{alias}")
-    accept_webhook_body(request, find_body_limit(agent, services.options))
-    return await _deliver(request, await read_body(request), served, agent, is_kilroy=True)
+    if answer := await _shake_hands(request, agent):
+        return answer
+    accept_webhook_body(request, find_body_limit(agent, get_services(request).options))
+    authenticated = Authenticated(await read_body(request))
+    return await _deliver(request, authenticated, served, agent, is_kilroy=True)
+
+
+@routes.get(PATH, allow_head=False)
+@HANDSHAKE
+@authenticates_itself
+async def verify_url(request: web.Request) -> web.StreamResponse:
+    """Answer the handshake with which a sender verifies the URL of a webhook."""
+    uid, alias = request.match_info["uid"], request.match_info["alias"]
+    agent = await _find_agent(get_services(request), uid, alias)
+    return await _answer_handshake(request, agent)
+
+
+@routes.get(KILROY_PATH, allow_head=False)
+@HANDSHAKE
+@authenticates_itself
+async def verify_kilroy_url(request: web.Request) -> web.StreamResponse:
+    """Answer the handshake with which a sender verifies the URL of a webhook, by Kilroy's path."""
+    matches = await _find_by_token(request)
+    return await _answer_handshake(request, matches[0][1] if matches else None)
+
+
+@routes.head(PATH)
+@authenticates_itself
+async def probe_url(request: web.Request) -> web.StreamResponse:
+    """Answer a request for the head, as `verify_url` does."""
+    return await verify_url(request)
+
+
+@routes.head(KILROY_PATH)
+@authenticates_itself
+async def probe_kilroy_url(request: web.Request) -> web.StreamResponse:
+    """Answer a request for the head, as `verify_kilroy_url` does."""
+    return await verify_kilroy_url(request)
+
+
+@routes.options(PATH)
+@HANDSHAKE
+@authenticates_itself
+async def allow_sender(request: web.Request) -> web.StreamResponse:
+    """Allow a sender of CloudEvents to send, as its handshake asks."""
+    return await verify_url(request)
+
+
+@routes.options(KILROY_PATH)
+@HANDSHAKE
+@authenticates_itself
+async def allow_kilroy_sender(request: web.Request) -> web.StreamResponse:
+    """Allow a sender of CloudEvents to send, as its handshake asks, by Kilroy's path."""
+    return await verify_kilroy_url(request)
+
+
+async def _answer_handshake(request: web.Request, agent: CheckedAgent | None) -> web.Response:
+    """Return the answer to a handshake. Raises HTTPMethodNotAllowed for anything else."""
+    answer = None if agent is None else await _shake_hands(request, agent)
+    if answer is None:
+        raise web.HTTPMethodNotAllowed(request.method, [hdrs.METH_POST])
+    return answer
+
+
+async def _shake_hands(request: web.Request, agent: CheckedAgent) -> web.Response | None:
+    """Return the answer to a handshake that nobody signs, or None."""
+    if agent.sender is None or not agent.sender.handshake:
+        return None
+    if agent.networks and not is_from_networks(request, agent):
+        return None
+    token, name = "", agent.agent.alias
+    if agent.verify and request.method == hdrs.METH_GET:
+        try:
+            token = await get_services(request).secrets.resolve(agent.verify)
+        except LookupError as error:
+            log.warning("webhook_secret_unusable", reference=agent.verify, reason=str(error))
+    answer = answer_unsigned(agent.sender.handshake, request, token)
+    if answer is None and agent.sender.handshake == "meta" and request.method == hdrs.METH_GET:
+        log.info("webhook_refused", agent=name, reason="hub.verify_token is not wf_webhook_verify")
+    return answer
 
 
 async def _deliver(
     request: web.Request,
-    raw: bytes,
+    authenticated: Authenticated,
     served: Served,
     agent: CheckedAgent,
     *,
     is_kilroy: bool = False,
 ) -> web.Response:
-    alias, uid, message_id = agent.agent.alias, served.deployed.uid, parse_message_id(request)
+    alias, uid = agent.agent.alias, served.deployed.uid
     if not agent.takes_messages:
         raise NotFound(
             f"agent {alias} of pipeline {served.deployed.name} accepts no messages; it only "
             "displays a swarm"
         )
+    if agent.sender is not None:
+        return await _deliver_from_sender(request, authenticated, uid, agent)
+    message_id = parse_message_id(request)
+    if not message_id and SVIX_ID in request.headers:
+        message_id = _shorten_id(request.headers[SVIX_ID])
     services = get_services(request)
-    body = read_webhook_body(raw, request.headers.get(hdrs.CONTENT_TYPE, ""), services.options)
+    content_type = request.headers.get(hdrs.CONTENT_TYPE, "")
+    body = read_webhook_body(authenticated.body, content_type, services.options)
     webhook = Webhook(body, time.time_ns() // 1_000_000, is_kilroy=is_kilroy)
     envelopes = make_envelopes(agent, webhook, services.options)
     producer_id = f"{alias}{ID_SEPARATOR}{message_id}" if message_id else ""
-    if len(envelopes) == 1:
-        entry = NewEntry(uid, envelopes[0], agent=alias, producer_id=producer_id)
-        return await append_entry(request, entry, message_id)
-    appended = await services.requester.ingress.append_all(
-        [
-            NewEntry(uid, data, agent=alias, producer_id=producer_id and f"{producer_id}#{number}")
-            for number, data in enumerate(envelopes, 1)
-        ]
-    )
+    entries = _make_entries(uid, alias, envelopes, producer_id)
+    if len(entries) == 1:
+        return await append_entry(request, entries[0], message_id)
+    appended = await services.requester.ingress.append_all(entries)
     return json_response({"message_id": message_id or appended}, 202)
+
+
+def _make_entries(uid: str, alias: str, envelopes: list[bytes], producer_id: str) -> list[NewEntry]:
+    """Return the entries of the messages of one request. Several have ids of their own."""
+    if len(envelopes) == 1:
+        return [NewEntry(uid, envelopes[0], agent=alias, producer_id=producer_id)]
+    return [
+        NewEntry(uid, data, agent=alias, producer_id=producer_id and f"{producer_id}#{number}")
+        for number, data in enumerate(envelopes, 1)
+    ]
+
+
+async def _deliver_from_sender(
+    request: web.Request, authenticated: Authenticated, uid: str, agent: CheckedAgent
+) -> web.Response:
+    """Deliver a request of a declared sender: its handshake, its event, or its ignored event."""
+    sender, alias = agent.sender, agent.agent.alias
+    assert sender is not None
+    hook = HookRequest(request, authenticated.body, sender)
+    if answer := answer_signed(hook, authenticated.key):
+        return answer
+    if sender.handshake == "sns" and hook.event in SUBSCRIPTIONS:
+        if authenticated.verified:
+            get_services(request).sns.confirm(hook)
+        return web.Response(content_type=TEXT)
+    if hook.event in sender.ignore:
+        return answers.ignore(hook)
+    delivery_id = _shorten_id(hook.delivery_id)
+    message_id = delivery_id or parse_message_id(request)
+    is_plain = sender.name in PLAIN_IDS or not delivery_id
+    parts = (alias, message_id) if is_plain else (alias, sender.name, message_id)
+    metadata = {
+        "event": hook.event,
+        "sender": sender.name,
+        "delivery_id": delivery_id,
+        "headers": hook.kept_headers,
+        "verified": authenticated.verified,
+    }
+    webhook = Webhook(
+        hook.get_body(authenticated.key),
+        time.time_ns() // 1_000_000,
+        metadata,
+        compile_cached(sender.text) if sender.text and not agent.args.store else None,
+    )
+    services = get_services(request)
+    envelopes = make_envelopes(agent, webhook, services.options)
+    producer_id = ID_SEPARATOR.join(parts) if message_id else ""
+    entries = _make_entries(uid, alias, envelopes, producer_id)
+    if len(entries) > 1:
+        appended = await services.requester.ingress.append_all(entries)
+    elif "wait" in request.query:
+        return await append_entry(request, entries[0], message_id, any_parameters=True)
+    elif agent.answer_wait_s:
+        wait_s = agent.answer_wait_s
+        return await _answer_with_result(request, entries[0], hook, wait_s, message_id)
+    else:
+        appended = await services.requester.ingress.append(entries[0])
+    return answers.acknowledge(hook, message_id or appended)
+
+
+def _shorten_id(ident: str) -> str:
+    """Return an id that a producer may use: a digest of one that is too long or not printable."""
+    if is_valid_id(ident) and len(ident) <= LONGEST_ID // 2:
+        return ident
+    return hashlib.sha256(ident.encode(errors="surrogateescape")).hexdigest()
+
+
+async def _answer_with_result(
+    request: web.Request, entry: NewEntry, hook: HookRequest, wait_s: float, message_id: str
+) -> web.Response:
+    """Return the first result in the form of the sender, or its usual answer if there is none."""
+    try:
+        report = await get_services(request).requester.say(entry, wait_s)
+    except NoAnswer as fault:
+        return answers.acknowledge(hook, message_id or fault.ident)
+    message_id = message_id or report["id"]
+    if not report["results"]:
+        return answers.acknowledge(hook, message_id)
+    text = report["results"][0]["args"][0].get("text") or ""
+    formatted = answers.format_result(hook.sender, text)
+    if formatted is not None:
+        return formatted
+    return json_response({"message_id": message_id, "results": report["results"]})
+
+
+async def _find_by_token(request: web.Request) -> list[tuple[Served, CheckedAgent]]:
+    """Return the agents with the alias and the token of Kilroy's path, the latest first."""
+    services, path = get_services(request), request.match_info
+    alias, token, directory = path["alias"], path["token"], services.directory
+    matches = await _match_agents(services, await directory.list_pipelines(), alias, token)
+    if not matches:
+        pipelines = await directory.list_pipelines(refresh=True)
+        matches = await _match_agents(services, pipelines, alias, token)
+    return matches
 
 
 async def _match_agents(

@@ -137,7 +137,7 @@ class Caller(NamedTuple):
         """
         if self.sees_all:
             return
-        for reference in filter(None, (agent.token, *agent.secrets, *agent.args.secrets)):
+        for reference in filter(None, _list_secrets(agent)):
             if not secrets.may_use(uid, reference):
                 raise NotAllowed(
                     f"agent {agent.agent.alias}: the key is limited to certain pipelines and may "
@@ -150,6 +150,11 @@ class Caller(NamedTuple):
         if not root or self.sees_all:
             return True
         return root == "instances" and self.sees(rest.partition("/")[0])
+
+
+def _list_secrets(agent: CheckedAgent) -> tuple[str, ...]:
+    """Return the references of an agent's webhook and block."""
+    return (agent.token, agent.verify, *agent.secrets, *agent.args.secrets)
 
 
 # The caller on loopback until the first key exists.

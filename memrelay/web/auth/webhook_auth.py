@@ -10,24 +10,45 @@ import re
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from ipaddress import ip_address, ip_network
 from secrets import token_bytes
+from typing import NamedTuple
 
 import structlog
 from aiohttp import web
 from standardwebhooks import Webhook, WebhookVerificationError
 
 from memrelay.pipelines.check import CheckedAgent
-from memrelay.pipelines.webhook_secrets import describe_secret_faults, parse_key, split_secrets
+from memrelay.pipelines.webhook_secrets import (
+    KeyForm,
+    describe_secret_faults,
+    parse_key,
+    split_secrets,
+)
+from memrelay.pipelines.webhook_senders import SENDERS, Sender
 from memrelay.web.auth.access import set_caller
 from memrelay.web.auth.authorizer import LOCAL_CALLER, get_bearer_token
 from memrelay.web.server.connection_limits import claim_connection, reading_unverified
 from memrelay.web.server.errors import NotAllowed, NotFound, Problem, Unauthorized
 from memrelay.web.server.request_body import read_body
 from memrelay.web.services import Services, get_services
+from memrelay.web.webhooks.request import HookRequest
+from memrelay.web.webhooks.signatures import (
+    BadSignature,
+    check_head,
+    find_signers,
+    get_signature_header,
+    has_signature,
+    verify,
+)
 
 log = structlog.stdlib.get_logger(__name__)
 
 ID, TIMESTAMP, SIGNATURE = "webhook-id", "webhook-timestamp", "webhook-signature"
+# The same headers as Svix names them.
+SVIX_ID, SVIX_TIMESTAMP, SVIX_SIGNATURE = "svix-id", "svix-timestamp", "svix-signature"
+STANDARD_HEADERS = (SIGNATURE, TIMESTAMP, SVIX_SIGNATURE, SVIX_TIMESTAMP)
+STANDARD = SENDERS["standard"]
 # A sender with several secrets sends one signature for each.
 MAX_SIGNATURES = 20
 # A base64-encoded SHA-256. The library raises unrelated errors for anything else.
@@ -43,12 +64,8 @@ TOO_OLD = (
 )
 ACCEPTED_CREDENTIALS = (
     "this webhook accepts the agent's token (Authorization: Bearer TOKEN), a Standard Webhooks "
-    "signature, or a key with the scope publish"
+    "signature or that of the agent's wf_webhook_sender, or a key with the scope publish"
 )
-
-
-class BadSignature(ValueError):
-    """The signature headers are invalid. The text names the violated rule."""
 
 
 def verify_signature(headers: Mapping[str, str], body: bytes, webhooks: Sequence[Webhook]) -> None:
@@ -67,6 +84,12 @@ def check_signature_headers(headers: Mapping[str, str]) -> dict[str, str]:
 
     The timestamp may differ from this server's clock by up to five minutes. Raises BadSignature.
     """
+    if SIGNATURE not in headers and SVIX_SIGNATURE in headers:
+        headers = {
+            ID: headers.get(SVIX_ID, ""),
+            TIMESTAMP: headers.get(SVIX_TIMESTAMP, ""),
+            SIGNATURE: headers[SVIX_SIGNATURE],
+        }
     sent_at = _check_signed_headers(headers)
     if abs(time.time() - int(sent_at)) > MAX_AGE_S:
         raise BadSignature(TOO_OLD)
@@ -114,26 +137,86 @@ def parse_secret(secret: str) -> Webhook:
     return Webhook(parse_key(secret))
 
 
-async def authenticate_webhook(request: web.Request, uid: str, agent: CheckedAgent | None) -> bytes:
-    """Authenticate a request to an agent's webhook and return its body.
+class Authenticated(NamedTuple):
+    """The body of an authenticated request, and whether its sender's signature was verified.
+
+    `key` is the secret that made the signature.
+    """
+
+    body: bytes
+    verified: bool = False
+    key: bytes = b""
+
+
+async def authenticate_webhook(
+    request: web.Request, uid: str, agent: CheckedAgent | None
+) -> Authenticated:
+    """Authenticate a request to an agent's webhook.
 
     `agent` is None if it does not exist. Raises Unauthorized, NotFound, NotAllowed, and the errors
     of `read_body`.
     """
     services, given = get_services(request), get_bearer_token(request)
+    if agent is not None and agent.networks:
+        if not is_from_networks(request, agent):
+            log.info("webhook_refused", uid=uid, agent=agent.agent.alias, reason="its network")
+            raise Unauthorized(ACCEPTED_CREDENTIALS)
+        if not (agent.token or agent.secrets):
+            claim_connection(request, f"webhook {uid}/{agent.agent.alias}")
+            return Authenticated(await read_body(request))
     if agent is not None and await has_token(services, agent, given):
         claim_connection(request, f"webhook {uid}/{agent.agent.alias}")
-        return await read_body(request)
+        return Authenticated(await read_body(request))
     refusal = await _authorize_by_key(request, uid, agent)
     if refusal is None:
-        return await read_body(request)
-    if SIGNATURE not in request.headers and TIMESTAMP not in request.headers:
+        return Authenticated(await read_body(request))
+    scheme = _choose_scheme(request, agent)
+    if scheme is None:
         raise refusal
     try:
-        return await _read_signed_body(request, services, uid, agent)
+        return await _read_signed_body(request, scheme, uid, agent)
     except BadSignature as error:
+        if agent is not None:
+            alias, reason = agent.agent.alias, str(error)
+            log.info("webhook_refused", uid=uid, agent=alias, reason=reason)
         is_default = refusal.detail == ACCEPTED_CREDENTIALS
         raise Unauthorized(str(error)) if is_default else refusal from None
+
+
+def is_from_networks(request: web.Request, agent: CheckedAgent) -> bool:
+    """Return whether a request comes from one of the networks that an agent names."""
+    try:
+        address = ip_address(request.remote or "")
+    except ValueError:
+        return False
+    return any(address in ip_network(network) for network in agent.networks)
+
+
+class _Scheme(NamedTuple):
+    """How a request is signed, and whether the agent accepts signatures of this kind."""
+
+    sender: Sender
+    is_standard: bool
+    is_accepted: bool
+
+
+def _choose_scheme(request: web.Request, agent: CheckedAgent | None) -> _Scheme | None:
+    """Return how a request is signed, or None if it has no signature.
+
+    A request that the agent does not accept is checked all the same, with an unknown secret, so
+    that its answer does not depend on the agent.
+    """
+    headers = request.headers
+    own = (agent.sender or STANDARD) if agent is not None else None
+    if any(name in headers for name in STANDARD_HEADERS):
+        return _Scheme(STANDARD, True, own is not None and own.standard)
+    if own is not None and has_signature(own, headers):
+        return _Scheme(own, False, True)
+    if signers := find_signers(headers):
+        return _Scheme(signers[0], False, False)
+    if own is not None and own.signature is not None and not get_signature_header(own):
+        return _Scheme(own, False, True)
+    return None
 
 
 async def _authorize_by_key(
@@ -155,18 +238,28 @@ async def _authorize_by_key(
 
 
 async def _read_signed_body(
-    request: web.Request, services: Services, uid: str, agent: CheckedAgent | None
-) -> bytes:
+    request: web.Request, scheme: _Scheme, uid: str, agent: CheckedAgent | None
+) -> Authenticated:
     """Return a body with a valid signature. Raises BadSignature and the errors of `read_body`."""
-    check_signature_headers(request.headers)
+    if scheme.is_standard:
+        check_signature_headers(request.headers)
+    else:
+        check_head(scheme.sender, request.headers)
     with reading_unverified(request):
         body = await read_body(request)
-    references = agent.secrets if agent is not None else ()
-    webhooks = [webhook for one in references for webhook in await _load_secrets(services, one)]
-    verify_signature(request.headers, body, webhooks)
+    values = await _resolve_secrets(request, agent) if scheme.is_accepted and agent else []
+    services, key = get_services(request), b""
+    if scheme.is_standard:
+        verify_signature(request.headers, body, _make_webhooks(values))
+    elif scheme.sender.special == "sns":
+        await services.sns.verify(HookRequest(request, body, scheme.sender))
+    else:
+        form = scheme.sender.key_form
+        keys = [key for reference, value in values for key in _parse_keys(reference, value, form)]
+        key = verify(HookRequest(request, body, scheme.sender), keys)
     if agent is not None:
         claim_connection(request, f"webhook {uid}/{agent.agent.alias}")
-    return body
+    return Authenticated(body, True, key)
 
 
 async def has_token(services: Services, agent: CheckedAgent, given: str) -> bool:
@@ -183,17 +276,32 @@ async def has_token(services: Services, agent: CheckedAgent, given: str) -> bool
     )
 
 
-async def _load_secrets(services: Services, reference: str) -> list[Webhook]:
-    """Resolve a reference to its secrets. Logs and skips unusable ones."""
-    found: list[Webhook] = []
-    try:
-        value = await services.secrets.resolve(reference)
-    except LookupError as error:
-        log.warning("webhook_secret_unusable", reference=reference, reason=str(error))
-        return found
-    for fault in describe_secret_faults(value):
-        log.warning("webhook_secret_unusable", reference=reference, reason=f"{reference} {fault}")
-    for secret in split_secrets(value):
+async def _resolve_secrets(request: web.Request, agent: CheckedAgent) -> list[tuple[str, str]]:
+    """Return (reference, value) of an agent's secrets. Logs and skips those without a value."""
+    found, secrets = [], get_services(request).secrets
+    for reference in agent.secrets:
+        try:
+            found.append((reference, await secrets.resolve(reference)))
+        except LookupError as error:
+            log.warning("webhook_secret_unusable", reference=reference, reason=str(error))
+    return found
+
+
+def _make_webhooks(values: Sequence[tuple[str, str]]) -> list[Webhook]:
+    """Return the verifiers of all secrets of Standard Webhooks."""
+    return [Webhook(key) for reference, value in values for key in _parse_keys(reference, value)]
+
+
+def _parse_keys(reference: str, value: str, form: KeyForm = "standard") -> list[bytes]:
+    """Return the keys of a value. Logs and skips unusable ones."""
+    found: list[bytes] = []
+    secrets = split_secrets(value, form)
+    for secret in secrets:
         with suppress(ValueError):
-            found.append(parse_secret(secret))
+            found.append(parse_key(secret, form))
+    if len(found) < len(secrets) or not found:
+        for fault in describe_secret_faults(value, form):
+            log.warning(
+                "webhook_secret_unusable", reference=reference, reason=f"{reference} {fault}"
+            )
     return found

@@ -390,6 +390,8 @@ def _describe_response(docs: RouteDocs, status: int, outputs: dict[Any, Json]) -
     if shape is not None:
         # A page with a schema also exists as JSON, for programs.
         content[JSON if docs.media_type == HTML else docs.media_type] = {"schema": outputs[shape]}
+    if status == 200:
+        content |= {kind: {} for kind in docs.other_types}
     return {"description": text, "content": content}
 
 

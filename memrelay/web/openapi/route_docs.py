@@ -60,6 +60,7 @@ class RouteDocs:
     `ident` is the operationId of a route whose handler has moved to a module of another name.
     `media_type` is that of a successful response. `schemas` maps a status to the type of a JSON
     response, which a page has for programs. An error without a schema is problem JSON.
+    `other_types` are further media types of the response 200.
     """
 
     responses: Mapping[int, str]
@@ -74,6 +75,7 @@ class RouteDocs:
     media_type: str = JSON
     ident: str = ""
     schemas: Mapping[int, Any] = field(default_factory=dict)
+    other_types: tuple[str, ...] = ()
 
 
 def documented(responses: Mapping[int, str], **fields: Any) -> Callable[[Declared], Declared]:

@@ -32,8 +32,9 @@ FETCH_SITE = istr("Sec-Fetch-Site")
 FETCH_MODE = istr("Sec-Fetch-Mode")
 FETCH_DEST = istr("Sec-Fetch-Dest")
 SAME_SITE = (None, "same-origin", "none")
+CONTENT_SECURITY_POLICY = istr("Content-Security-Policy")
 SECURITY_HEADERS = {
-    istr("Content-Security-Policy"): "default-src 'self'; object-src 'none'; base-uri 'none'; "
+    CONTENT_SECURITY_POLICY: "default-src 'self'; object-src 'none'; base-uri 'none'; "
     "form-action 'self'; frame-ancestors 'none'",
     istr("X-Content-Type-Options"): "nosniff",
     # With no-referrer, a browser may send `Origin: null` to this server.
@@ -62,7 +63,10 @@ def refuse_foreign_browsers(hosts: frozenset[str]) -> Middleware:
 
 async def add_security_headers(_: web.Request, response: web.StreamResponse) -> None:
     """Set the security headers on every response (aiohttp's `on_response_prepare` signal)."""
+    policy = response.headers.get(CONTENT_SECURITY_POLICY)
     response.headers.update(SECURITY_HEADERS)
+    if policy is not None:  # a handshake of a webhook has a stricter one
+        response.headers[CONTENT_SECURITY_POLICY] = policy
 
 
 def _host_error(host: str) -> Problem:
