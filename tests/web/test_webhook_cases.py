@@ -135,6 +135,17 @@ def test_a_memory_keeps_the_whole_message_of_telegram(web_system: WebSystem) -> 
     assert read_contents(web_system, uid) == [TELEGRAM.decode()]
 
 
+def test_json_map_takes_the_text_of_a_message_of_telegram(web_system: WebSystem) -> None:
+    pick = make_agent("pick", "json_map", {"expression": "message.text"}, senders="nobody")
+    keys = {"agent_alias": "inbox", "wf_webhook_sender": "telegram"}
+    secret = {"wf_webhook_secret": "env:SECRET"}
+    uid = web_system.deploy(pick | keys | secret, make_memory("write", senders="pick"))
+
+    post(web_system, uid, TELEGRAM, {"X_Telegram_Bot_Api_Secret_Token": SECRET})
+
+    assert read_contents(web_system, uid) == ["/write Zählerstand 1234"]
+
+
 def test_a_hook_of_mattermost_has_the_command_in_its_text(web_system: WebSystem) -> None:
     chat = make_agent("chat", "regex_filter", {"pattern": ""}, on="")
     keys = {"agent_class": "chat_agent", "agent_alias": "inbox", "wf_webhook_token": "env:TOKEN"}

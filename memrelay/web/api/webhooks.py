@@ -208,7 +208,7 @@ async def _shake_hands(request: web.Request, agent: CheckedAgent) -> web.Respons
             log.warning("webhook_secret_unusable", reference=agent.verify, reason=str(error))
     answer = answer_unsigned(agent.sender.handshake, request, token)
     if answer is None and agent.sender.handshake == "meta" and request.method == hdrs.METH_GET:
-        log.info("webhook_refused", agent=name, reason="hub.verify_token is not wf_webhook_verify")
+        log.debug("webhook_refused", agent=name, reason="hub.verify_token is not wf_webhook_verify")
     return answer
 
 
@@ -280,11 +280,12 @@ async def _deliver_from_sender(
         "headers": hook.kept_headers,
         "verified": authenticated.verified,
     }
+    takes_text = agent.is_publisher or agent.args.selector is not None
     webhook = Webhook(
         hook.get_body(authenticated.key),
         time.time_ns() // 1_000_000,
         metadata,
-        compile_cached(sender.text) if sender.text and not agent.args.store else None,
+        compile_cached(sender.text) if sender.text and takes_text else None,
     )
     services = get_services(request)
     envelopes = make_envelopes(agent, webhook, services.options)

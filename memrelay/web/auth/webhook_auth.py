@@ -159,7 +159,7 @@ async def authenticate_webhook(
     services, given = get_services(request), get_bearer_token(request)
     if agent is not None and agent.networks:
         if not is_from_networks(request, agent):
-            log.info("webhook_refused", uid=uid, agent=agent.agent.alias, reason="its network")
+            log.debug("webhook_refused", uid=uid, agent=agent.agent.alias, reason="its network")
             raise Unauthorized(ACCEPTED_CREDENTIALS)
         if not (agent.token or agent.secrets):
             claim_connection(request, f"webhook {uid}/{agent.agent.alias}")
@@ -178,7 +178,7 @@ async def authenticate_webhook(
     except BadSignature as error:
         if agent is not None:
             alias, reason = agent.agent.alias, str(error)
-            log.info("webhook_refused", uid=uid, agent=alias, reason=reason)
+            log.debug("webhook_refused", uid=uid, agent=alias, reason=reason)
         is_default = refusal.detail == ACCEPTED_CREDENTIALS
         raise Unauthorized(str(error)) if is_default else refusal from None
 

@@ -91,6 +91,8 @@ def verify(hook: HookRequest, keys: Sequence[bytes]) -> bytes:
     All keys are tried, so that the time does not tell which one matches.
     """
     spec = hook.sender.signature
+    if hook.sender.needs_url and not hook.urls:
+        raise BadSignature("the signature covers the URL; set web.public_url where the server runs")
     if hook.sender.special == "twilio":
         algorithm = "sha256" if "HMAC_SHA256" in hook.headers.get(TWILIO_SETTINGS, "") else "sha1"
         # The secret of a webhook rule stands after that of the account.
