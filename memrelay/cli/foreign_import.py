@@ -5,10 +5,13 @@ records.import.
 import asyncio
 import secrets
 from collections import deque
-from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple, TypeVar
 
 import orjson
+from rich.console import Console
+from rich.progress import Progress
 
 from memrelay.bus.request import NewCall, Requester
 from memrelay.cli.composition import bus_address, fail, find_uid
@@ -16,6 +19,7 @@ from memrelay.cli.operation_command import ACTOR
 from memrelay.cli.settings import Settings
 from memrelay.memory.engine.memory_id import built_in_store
 from memrelay.memory.transfer import IMPORT, MAX_LINES
+from memrelay.memory.transfer.importers.notes import KIND as NOTE_KIND
 from memrelay.memory.transfer.importers.redis_ams_api import read_api
 from memrelay.memory.transfer.importers.run import (
     ImportReport,
@@ -32,6 +36,11 @@ from memrelay.memory.transfer.importers.source import Fault, Source, SourceInput
 IN_FLIGHT = 2
 SAMPLES = 10
 SAMPLE_CHARACTERS = 160
+# Notes per call of records.list.
+PAGE = 100
+# The built-in store of a line, "" for a store of the bundle, and whether it may replace a record.
+Target = tuple[str, bool]
+AnyTarget = TypeVar("AnyTarget")
 COUNTS = ("added", "same", "merged", "replaced")
 
 
@@ -64,13 +73,65 @@ async def import_foreign(settings: Settings, request: ForeignImport, report: Imp
         given = given._replace(pages=read_api(request.url, private=settings.agents.private))
     source = find_source(request.source, given)
     _check_options(request, source)
-    for _ in read_lines(source, given, request.options):
-        pass
+    origins, total = _check(read_lines(source, given, request.options))
     given = given._replace(note=lambda text: report.notes.update({text: None}))
     outcomes = read_lines(source, given, request.options)
     async with Requester(bus_address(settings)) as requester:
-        sender = _Sender(requester, uid, (request, outcomes), report)
-        await sender.send_all(settings.bus.max_message_bytes // SHARE)
+        notes = await _list_notes(requester, uid, request, origins)
+        with _progress(total) as advance:
+            sender = _Sender(requester, uid, (request, map(advance, outcomes)), report)
+            sender.may_replace = {key for key, is_edited in notes.items() if not is_edited}
+            await sender.send_all(settings.bus.max_message_bytes // SHARE)
+        if request.options.since is None:
+            report.vanished = sorted(notes.keys() - sender.keys)
+
+
+def _check(outcomes: Iterable[Outcome]) -> tuple[set[str], int]:
+    """Return the beginnings of the keys of notes, and the number of items.
+
+    Raises BadExport and OSError: the file is refused.
+    """
+    origins, total = set[str](), 0
+    for outcome in outcomes:
+        total += 1
+        if isinstance(outcome, Ready) and outcome.prepared.origin:
+            origins.add(outcome.prepared.origin)
+    return origins, total
+
+
+async def _list_notes(
+    requester: Requester, uid: str, request: ForeignImport, origins: set[str]
+) -> dict[str, bool]:
+    """Return the keys of the notes of earlier imports, and whether they were edited since."""
+    notes: dict[str, bool] = {}
+    cursor = ""
+    while origins:
+        fields = {"kind": NOTE_KIND, "limit": PAGE, "cursor": cursor}
+        call = NewCall(uid, "records.list", orjson.dumps(fields), False, request.store, ACTOR)
+        answer = await requester.call(call, request.wait_s)
+        if "error" in answer:
+            fail(f"{answer['error']['detail']}; nothing was imported")
+        for record in answer["output"]["items"]:
+            if (record["key"] or "").startswith(tuple(origins)):
+                notes[record["key"]] = record["updated_at"] != record["created_at"]
+        cursor = answer["output"]["next_cursor"]
+        if not cursor:
+            break
+    return notes
+
+
+@contextmanager
+def _progress(total: int) -> Iterator[Callable[[Outcome], Outcome]]:
+    """Show a progress bar on stderr if it is a terminal. Yield a function to call per item."""
+    console = Console(stderr=True)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task("importing", total=total)
+
+        def advance(outcome: Outcome) -> Outcome:
+            progress.advance(task)
+            return outcome
+
+        yield advance
 
 
 def _check_options(request: ForeignImport, source: Source) -> None:
@@ -96,13 +157,18 @@ class _Sender:
         self._positions: deque[str] = deque()
         self._running: deque[tuple[asyncio.Task[Any], list[str]]] = deque()
         self._setups: set[str] = set()
+        # The keys of all notes of the file, and of those that replace what the store has.
+        self.keys: set[str] = set()
+        self.may_replace: set[str] = set()
 
     async def send_all(self, max_characters: int) -> None:
         """Send all items. End the command if a call fails."""
         try:
-            for store, fields in split_calls(self._lines(), max_characters):
+            for (store, replace), fields in split_calls(self._lines(), max_characters):
                 positions = [self._positions.popleft() for _ in fields.get("lines", ())]
-                self._running.append((asyncio.create_task(self._call(store, fields)), positions))
+                self._running.append(
+                    (asyncio.create_task(self._call(store, replace, fields)), positions)
+                )
                 # The task sends its call here, before the next one is made.
                 await asyncio.sleep(0)
                 if len(self._running) >= IN_FLIGHT:
@@ -113,8 +179,8 @@ class _Sender:
             for task, _ in self._running:
                 task.cancel()
 
-    def _lines(self) -> Iterator[tuple[str, str]]:
-        """Yield (built-in store, line) of each item, and before it what must exist."""
+    def _lines(self) -> Iterator[tuple[Target, str]]:
+        """Yield (target, line) of each item, and before it what must exist."""
         report = self._report
         for one in self._outcomes:
             report.counts["read"] += 1
@@ -125,20 +191,23 @@ class _Sender:
             else:
                 yield from self._make_lines(one)
 
-    def _make_lines(self, item: Ready) -> Iterator[tuple[str, str]]:
+    def _make_lines(self, item: Ready) -> Iterator[tuple[Target, str]]:
         prepared = item.prepared
         if self._request.dry_run and len(self._report.samples) < SAMPLES:
             self._report.samples.append(prepared.sample[:SAMPLE_CHARACTERS])
+        replace = self._request.replace or prepared.key in self.may_replace
+        if prepared.key:
+            self.keys.add(prepared.key)
         if prepared.setup and prepared.setup not in self._setups:
             self._setups.add(prepared.setup)
             self._positions.append("")
-            yield prepared.store, prepared.setup
+            yield (prepared.store, replace), prepared.setup
         self._positions.append(item.position)
-        yield prepared.store, prepared.line
+        yield (prepared.store, replace), prepared.line
 
-    async def _call(self, built_in: str, fields: dict[str, Any]) -> Any:
+    async def _call(self, built_in: str, replace: bool, fields: dict[str, Any]) -> Any:
         request = self._request
-        flags = {"skip_conflicts": True, "replace": request.replace}
+        flags = {"skip_conflicts": True, "replace": replace}
         flags |= {"merge_entries": request.dedupe, "check_only": request.dry_run}
         store = built_in_store(self._uid, built_in) if built_in else request.store
         data = orjson.dumps(fields | flags)
@@ -166,17 +235,21 @@ SHARE = 5
 
 
 def split_calls(
-    lines: Iterable[tuple[str, str]], max_characters: int
-) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield (store, input) per call. A line that is too long for one call is sent in pieces."""
+    lines: Iterable[tuple[AnyTarget, str]], max_characters: int
+) -> Iterator[tuple[AnyTarget, dict[str, Any]]]:
+    """Yield (target, input) per call, for lines with their targets.
+
+    A line that is too long for one call is sent in pieces.
+    """
     page: list[str] = []
-    size, store = 0, ""
-    for name, line in lines:
+    size = 0
+    target: AnyTarget | None = None
+    for one, line in lines:
         is_full = size + len(line) > max_characters or len(page) == MAX_LINES
-        if page and (name != store or is_full):
-            yield store, {"lines": page}
+        if page and target is not None and (one != target or is_full):
+            yield target, {"lines": page}
             page, size = [], 0
-        store = name
+        target = one
         if len(line) <= max_characters:
             page.append(line)
             size += len(line)
@@ -184,7 +257,7 @@ def split_calls(
         # The token keeps the pieces of concurrent imports separate.
         rest, token = (len(line) - 1) // max_characters * max_characters, secrets.token_hex(8)
         for at in range(0, rest, max_characters):
-            yield store, {"piece": line[at : at + max_characters], "at": at, "of": token}
-        yield store, {"lines": [line[rest:]], "at": rest, "of": token}
-    if page:
-        yield store, {"lines": page}
+            yield one, {"piece": line[at : at + max_characters], "at": at, "of": token}
+        yield one, {"lines": [line[rest:]], "at": rest, "of": token}
+    if page and target is not None:
+        yield target, {"lines": page}

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from memrelay.memory.transfer.importers.run import detect_sources
 from memrelay.memory.transfer.importers.source import SourceInput, SourceItem, all_sources
 
 FIXTURES = Path(__file__).parents[1] / "memory" / "transfer" / "importers" / "fixtures"
@@ -15,4 +16,4 @@ def read_file(source: str, path: Path, notes: list[str] | None = None) -> list[S
 
 def sources_of(path: Path) -> list[str]:
     """Return the names of the sources that detect a file."""
-    return [name for name, source in all_sources().items() if source.detect(path)]
+    return [source.name for source in detect_sources(path)]

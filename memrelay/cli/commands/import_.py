@@ -14,12 +14,18 @@ from memrelay.cli.foreign_import import SHARE, ForeignImport, import_foreign, sp
 from memrelay.cli.operation_command import ACTOR, AnswerTimeout
 from memrelay.cli.options import Json, Pipeline
 from memrelay.cli.settings import Settings
+from memrelay.cli.terminal import escaped
 from memrelay.cli.terminal.output import print_json, print_line
 from memrelay.memory.records.ids import UID
 from memrelay.memory.transfer import IMPORT
 from memrelay.memory.transfer.export import read_export, verify_export
 from memrelay.memory.transfer.importers.run import TARGETS, ImportReport, Options
-from memrelay.memory.transfer.importers.source import LeftOut, SourceInput, read_time
+from memrelay.memory.transfer.importers.source import (
+    LeftOut,
+    SourceInput,
+    WrongOption,
+    read_time,
+)
 
 # Faults of one reason that the report prints; --json has all.
 MOST_OF_A_REASON = 10
@@ -79,6 +85,12 @@ AllBranches = Annotated[
         "--all-branches", help="With --from chatgpt: import all branches of a conversation."
     ),
 ]
+Content = Annotated[
+    str,
+    typer.Option(
+        metavar="COLUMN", help="With --from csv or notes: the column or field with the texts."
+    ),
+]
 Url = Annotated[
     str,
     typer.Option(
@@ -98,6 +110,7 @@ def import_(
     owner: Owner = "",
     dedupe: Dedupe = False,
     all_branches: AllBranches = False,
+    content: Content = "",
     url: Url = "",
     store: Store = "",
     replace: Replace = False,
@@ -108,7 +121,8 @@ def import_(
 
     The file is checked first. Identical records are skipped, so an import can be repeated. Without
     --from, a record that differs ends the import, unless --replace is given; with memory.seal_keys,
-    internal values are sealed. With --from, such a record is reported and left out.
+    internal values are sealed. With --from, such a record is reported and left out. The exit code
+    is 1 if nothing was imported and nothing was there already.
     """
     only_foreign: dict[str, str | bool] = {
         "--as": as_,
@@ -117,6 +131,7 @@ def import_(
         "--owner": owner,
         "--dedupe": dedupe,
         "--all-branches": all_branches,
+        "--content": content,
         "--url": url,
     }
     _check_options(file, url, from_, only_foreign)
@@ -126,7 +141,7 @@ def import_(
     request = ForeignImport(
         pipeline,
         source=from_,
-        given=SourceInput(file, _target(as_), all_branches),
+        given=SourceInput(file, _target(as_), all_branches, content=content),
         options=Options(_time(since), owner, time.time_ns() // 1_000_000),
         store=store,
         replace=replace,
@@ -164,19 +179,39 @@ def _time(since: str) -> int | None:
 
 def _import_foreign(request: ForeignImport, *, as_json: bool) -> None:
     with ImportReport() as report:
-        run(lambda settings: import_foreign(settings, request, report))
+        run(lambda settings: _import_or_explain(settings, request, report))
         if as_json:
             print_json(report.as_json())
-            return
-        print_line(_counts(report))
-        for line in report.lines(MOST_OF_A_REASON):
-            print_line(f"  {line}")
-        for note in report.notes:
-            print_line(note)
-        if request.dry_run:
-            print_line("nothing was stored; samples:")
-        for sample in report.samples:
-            print_line(f"  {sample}")
+        else:
+            _print_report(report, dry_run=request.dry_run)
+        if not report.has_imported:
+            fail("nothing was imported")
+
+
+async def _import_or_explain(
+    settings: Settings, request: ForeignImport, report: ImportReport
+) -> None:
+    try:
+        await import_foreign(settings, request, report)
+    except WrongOption as error:
+        typer.echo(escaped(f"memrelay: {error}"), err=True)
+        raise typer.Exit(2) from error
+
+
+def _print_report(report: ImportReport, *, dry_run: bool) -> None:
+    print_line(_counts(report))
+    for line in report.lines(MOST_OF_A_REASON):
+        print_line(f"  {line}")
+    for note in report.notes:
+        print_line(note)
+    if report.vanished:
+        print_line("not in the file any more, but kept in the pipeline:")
+    for key in report.vanished:
+        print_line(f"  {key}")
+    if dry_run:
+        print_line("nothing was stored; samples:")
+    for sample in report.samples:
+        print_line(f"  {sample}")
 
 
 def _counts(report: ImportReport) -> str:

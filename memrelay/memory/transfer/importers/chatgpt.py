@@ -4,16 +4,13 @@ The entries of a zip file are read by name, within limits. Nothing is extracted 
 """
 
 import re
-import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
 from graphlib import CycleError, TopologicalSorter
-from lzma import LZMAError
 from pathlib import Path
 from typing import IO, Any
-from zipfile import BadZipFile, ZipFile, is_zipfile
 
-from memrelay.memory.transfer.importers.json_items import begins_with, iterate
+from memrelay.memory.transfer.importers.archives import is_container, open_container
+from memrelay.memory.transfer.importers.json_items import begins_with, has_keys, iterate
 from memrelay.memory.transfer.importers.source import (
     Fault,
     LeftOut,
@@ -25,85 +22,16 @@ from memrelay.memory.transfer.importers.source import (
     read_text,
     read_time,
     source,
+    try_time,
     without_empty,
 )
-
-MAX_UNPACKED = 4 << 30  # bytes
-DRIVE = re.compile(r"[A-Za-z]:")
-FLAG_ENCRYPTED = 0x1
-DAMAGE = (BadZipFile, zlib.error, LZMAError, EOFError, NotImplementedError)
-
-
-class Archive:
-    """The entries of a checked zip file."""
-
-    def __init__(self, file: ZipFile, name: str) -> None:
-        self._file = file
-        self._name = name
-
-    def names(self, pattern: re.Pattern[str]) -> list[str]:
-        """Return the names of the entries whose last part matches, sorted."""
-        names = set(self._file.namelist())
-        return sorted(name for name in names if pattern.fullmatch(name.rpartition("/")[2]))
-
-    @contextmanager
-    def open(self, name: str) -> Iterator[IO[bytes]]:
-        """Open an entry. Raises RefusedFile, also while the entry is read in the context."""
-        try:
-            with self._file.open(name) as entry:
-                yield entry
-        except DAMAGE as error:
-            raise _damaged(self._name, f"{name}: {error}") from error
-
-
-def is_archive(path: Path) -> bool:
-    return is_zipfile(path)
-
-
-@contextmanager
-def open_archive(path: Path) -> Iterator[Archive]:
-    """Open a zip file and check its entries.
-
-    Raises RefusedFile: when the file is damaged or encrypted, has more than 4 GiB unpacked, or an
-    entry has an absolute name or `..` in its name.
-    """
-    try:
-        file = ZipFile(path)
-    except (BadZipFile, NotImplementedError) as error:
-        raise _damaged(path.name, str(error)) from error
-    with file:
-        _check(file, path.name)
-        yield Archive(file, path.name)
-
-
-def _check(file: ZipFile, name: str) -> None:
-    unpacked = 0
-    for entry in file.infolist():
-        parts = re.split(r"[/\\]", entry.filename)
-        if parts[0] == "" or ".." in parts or DRIVE.match(parts[0]):
-            raise RefusedFile(
-                f"{name}: the entry {entry.filename[:80]!r} has an absolute name or `..` in its "
-                "name; download the export again"
-            )
-        if entry.flag_bits & FLAG_ENCRYPTED:
-            raise RefusedFile(f"{name} is encrypted; unpack it and import its conversations.json")
-        # zipfile stops reading an entry at this size, even if it has more data.
-        unpacked += entry.file_size
-    if unpacked > MAX_UNPACKED:
-        raise RefusedFile(
-            f"{name} has more than {MAX_UNPACKED >> 30} GiB unpacked; unpack it and import its "
-            "conversations.json"
-        )
-
-
-def _damaged(name: str, reason: str) -> RefusedFile:
-    return RefusedFile(f"{name} is damaged: {reason[:200]}; download the export again")
-
 
 NAME = "chatgpt"
 # A large export has several files: conversations-000.json and so on.
 CONVERSATIONS = re.compile(r"conversations(-\d+)?\.json")
 ROLES = ("user", "assistant")
+# What a system adds in the name of the user, such as custom instructions.
+HIDDEN = ("is_visually_hidden_from_conversation", "is_user_system_message")
 CONTENT_TYPES = ("text", "multimodal_text")
 # The recipient of messages to the user. Others are tools.
 EVERYBODY = ("", "all")
@@ -142,15 +70,23 @@ class Tree:
         return parent
 
     def path_to(self, node: object) -> dict[str, int]:
-        """Return the depth of each node of the branch that ends in a node. Raises LeftOut."""
+        """Return the depth of each node of the branch that ends in a node.
+
+        Without this node it is the branch that follows the last child of each node.
+        """
         if not isinstance(node, str) or node not in self._mapping:
-            raise LeftOut("`current_node` is not in `mapping`; --all-branches does not need it")
+            node = self._last_leaf()
         path: list[str] = []
         step: str | None = node
         while step is not None and step in self._mapping:
             path.append(step)
             step = self.parent(step)
         return {step: depth for depth, step in enumerate(reversed(path))}
+
+    def _last_leaf(self) -> str | None:
+        """Return the last leaf in depth-first order that has a message, None without messages."""
+        found = [node for node in self.nodes() if not self._children[node] and self.message(node)]
+        return found[-1] if found else next(iter(reversed(self._mapping)), None)
 
     def nodes(self) -> Iterator[str]:
         """Yield all nodes in depth-first order."""
@@ -178,16 +114,24 @@ def _listed_children(node: str, fields: object) -> list[str]:
 
 
 def detect(path: Path) -> bool:
-    if is_archive(path):
-        with open_archive(path) as archive:
-            return bool(archive.names(CONVERSATIONS))
-    return begins_with(path, "mapping parent")
+    return has_conversations(path, "mapping")
+
+
+def has_conversations(path: Path, key: str) -> bool:
+    """Return whether a file, a zip file or a folder has conversations with this key."""
+    if not is_container(path):
+        return begins_with(path, key)
+    with open_container(path) as container:
+        for name in container.names(CONVERSATIONS)[:1]:
+            with container.open(name) as file:
+                return has_keys(file, key)
+    return False
 
 
 @source(NAME, detect, has_branches=True)
 def read(source_input: SourceInput) -> Iterator[SourceItem]:
     """Yield the messages of user and assistant as turns."""
-    for file, name in _documents(source_input.file):
+    for file, name in read_documents(source_input.file, "ChatGPT"):
         for position, value in iterate(file, name, ()):
             place = f"{name}{'' if position.startswith('[') else ' '}{position}"
             if isinstance(value, Fault):
@@ -201,18 +145,20 @@ def read(source_input: SourceInput) -> Iterator[SourceItem]:
             yield from chat.messages(source_input.all_branches)
 
 
-def _documents(path: Path) -> Iterator[tuple[IO[bytes], str]]:
-    """Yield the open files of conversations and their names. Raises RefusedFile."""
-    if not is_archive(path):
+def read_documents(path: Path, system: str) -> Iterator[tuple[IO[bytes], str]]:
+    """Yield the open files of conversations and their names. Raises RefusedFile and OSError."""
+    if not is_container(path):
         with path.open("rb") as file:
             yield file, path.name
         return
-    with open_archive(path) as archive:
-        names = archive.names(CONVERSATIONS)
+    with open_container(path) as container:
+        names = container.names(CONVERSATIONS)
         if not names:
-            raise RefusedFile(f"{path.name} has no conversations.json; choose an export of ChatGPT")
+            raise RefusedFile(
+                f"{path.name} has no conversations.json; choose an export of {system}"
+            )
         for name in names:
-            with archive.open(name) as file:
+            with container.open(name) as file:
                 yield file, name
 
 
@@ -225,14 +171,28 @@ class _Chat:
         if not self._thread:
             raise LeftOut("the conversation has no id")
         self._tree = Tree(fields.get("mapping"))
+        self._times = self._read_times()
+
+    def _read_times(self) -> dict[str, int | None]:
+        """Return the time of each node: an answer is never earlier than its question."""
+        own = {
+            node: try_time(self._tree.message(node), "create_time") for node in self._tree.nodes()
+        }
+        began = next((time for time in own.values() if time is not None), None)
+        if began is None:
+            began = try_time(self._fields, "create_time")
+        times: dict[str, int | None] = {}
+        for node, time in own.items():
+            earlier = times.get(self._tree.parent(node) or "")
+            known = [one for one in (time, earlier) if one is not None]
+            times[node] = max(known, default=began)
+        return times
 
     def messages(self, all_branches: bool) -> Iterator[SourceItem]:
         """Yield the messages in depth-first order, with those left out."""
-        try:
-            path = {} if all_branches else self._tree.path_to(self._fields.get("current_node"))
-        except LeftOut as error:
-            yield Fault(self._place, str(error))
-            return
+        path = {} if all_branches else self._tree.path_to(self._fields.get("current_node"))
+        if all(self._tree.message(node) is None for node in self._tree.nodes()):
+            yield Fault(self._place, "the conversation has no messages")
         for number, node in enumerate(self._tree.nodes()):
             message = self._tree.message(node)
             if message is None:
@@ -253,11 +213,14 @@ class _Chat:
         role = read_text(fields_of(message.get("author")), "role")
         content = fields_of(message.get("content"))
         _check_kind(role, read_text(content, "content_type"), read_text(message, "recipient"))
-        created_at = read_time(message.get("create_time"))
-        if created_at is None:
-            created_at = read_time(self._fields.get("create_time"))
+        read_time(message.get("create_time"))
         metadata = message.get("metadata")
-        model = metadata.get("model_slug") if isinstance(metadata, dict) else None
+        metadata = metadata if isinstance(metadata, dict) else {}
+        if any(metadata.get(flag) for flag in HIDDEN):
+            raise LeftOut("a hidden message is not imported: it is not what the user wrote")
+        model = metadata.get("model_slug")
+        if role == "assistant":
+            model = model or self._fields.get("default_model_slug")
         texts, others = _split(content.get("parts"))
         for index, kind in others:
             yield Fault(f"{place}, part {index}", f"{kind} is not imported")
@@ -273,7 +236,7 @@ class _Chat:
             thread=self._thread,
             seq=seq,
             source=role,
-            created_at=created_at,
+            created_at=self._times[node],
             data=without_empty(data, *data),
         )
 

@@ -6,16 +6,19 @@ one item does not make the rest of the file unreadable.
 """
 
 import codecs
+import io
 import json
 import re
 import secrets
 from collections.abc import Collection, Iterator
+from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Any
 
 import ijson
 import numpy as np
 
+from memrelay.memory.transfer.importers.encodings import as_utf8
 from memrelay.memory.transfer.importers.source import Fault, RefusedFile
 
 MAX_DEPTH = 64
@@ -185,9 +188,14 @@ def _to_number(text: str) -> float | int:
     return number
 
 
-# Bytes of a line of JSON lines, and of the first one.
-MAX_LINE, MAX_FIRST_LINE = 64 << 20, 4 << 20
+# Bytes of a line of JSON lines, of the first one, and of what decides on the layout of a file.
+MAX_LINE, MAX_FIRST_LINE, BEGINNING = 64 << 20, 4 << 20, 1 << 20
 _FIRST = re.compile(rb"(?:\xef\xbb\xbf)?[ \t\r\n]*(.?)", re.DOTALL)
+# Between the values of a line.
+_SEPARATOR = re.compile(r"[ \t\r\n,]*")
+_DECODER = json.JSONDecoder()
+# What the parser says of a document that is cut.
+END_TOO_EARLY = "premature EOF"
 _TOO_DEEP = f"the JSON is nested more than {MAX_DEPTH} deep"
 
 
@@ -198,28 +206,43 @@ def read_items(path: Path, *lists: str) -> Iterator[tuple[str, Any]]:
 
 
 def iterate(file: IO[bytes], name: str, lists: Collection[str]) -> Iterator[tuple[str, Any]]:
-    """Yield (position, value) of each element of a JSON array, or of each line of JSON lines.
+    """Yield (position, value) of each element of a JSON array, or of each value of JSON lines.
 
     For an object, yield the elements of its arrays under the keys `lists`, in this order. An object
     without these arrays is one value at the position `line 1`. Positions are `[0]`, `results[0]`
-    and `line 1`. The value of a malformed line is a Fault. Values are those of `json.loads`: a lone
-    surrogate or NaN reaches the caller, which leaves out the item that has it.
+    and `line 1`; a line may have several values. The value of a malformed line is a Fault. Values
+    are those of `json.loads`: a lone surrogate or NaN reaches the caller, which leaves out the item
+    that has it.
 
     Raises RefusedFile: when the document is no valid JSON, is nested more than 64 deep, or has more
     than 64 MiB without a complete element.
     """
-    match = _FIRST.match(file.read(CHUNK))
-    first = b"" if match is None else match[1]
-    file.seek(0)
-    if first == b"{" and _has_json_lines(file):
-        yield from _lines(file)
-    elif first == b"[":
-        for at, value in enumerate(_values(file, name, "item")):
-            yield f"[{at}]", value
-    elif first == b"{":
-        yield from _elements(file, name, lists)
-    else:
-        raise RefusedFile(f"{name} is not JSON: it begins with {first.decode(errors='replace')!r}")
+    with as_utf8(file, name) as text:
+        match = _FIRST.match(text.read(CHUNK))
+        first = b"" if match is None else match[1]
+        if has_json_lines(text):
+            for position, value in _lines(text):
+                yield from _parts(position, value, lists)
+        elif first == b"[":
+            for at, value in enumerate(_values(text, name, "item")):
+                yield f"[{at}]", value
+        elif first == b"{":
+            yield from _elements(text, name, lists)
+        else:
+            shown = first.decode(errors="replace")
+            raise RefusedFile(f"{name} is not JSON: it begins with {shown!r}")
+
+
+def _parts(position: str, value: Any, lists: Collection[str]) -> Iterator[tuple[str, Any]]:
+    """Yield the elements of a line that is a list, or an object with `lists`; else the value."""
+    parts = {"": value} if isinstance(value, list) else {}
+    if isinstance(value, dict):
+        parts = {key: value[key] for key in lists if isinstance(value.get(key), list)}
+    for key, elements in parts.items():
+        for at, element in enumerate(elements):
+            yield f"{position}, {key}[{at}]", element
+    if not parts:
+        yield position, value
 
 
 def depth_exceeds(value: Any, most: int = MAX_DEPTH) -> bool:
@@ -247,17 +270,19 @@ def _elements(file: IO[bytes], name: str, lists: Collection[str]) -> Iterator[tu
             yield f"{key}[{at}]", value
     if not is_empty:
         return
-    for value in _values(file, name, ""):
-        if not any(isinstance(value.get(key), list) for key in lists):
-            yield "line 1", value
+    for number, value in enumerate(_values(file, name, ""), 1):
+        if not isinstance(value, dict) or not any(
+            isinstance(value.get(key), list) for key in lists
+        ):
+            yield "line 1" if number == 1 else f"value {number}", value
 
 
 def _values(file: IO[bytes], name: str, path: str) -> Iterator[Any]:
-    """Yield the values at a path of ijson. Raises RefusedFile."""
+    """Yield the values at a path of ijson, also of several documents. Raises RefusedFile."""
     file.seek(0)
     guard = JsonGuard(file, name)
     try:
-        for value in ijson.items(guard, path, use_float=True):
+        for value in ijson.items(guard, path, use_float=True, multiple_values=path != "item"):
             guard.end_item()
             yield guard.unmask(value) if guard.has_masks else value
     except (ijson.JSONError, UnicodeDecodeError) as error:
@@ -273,46 +298,114 @@ def _cause(error: Exception) -> str:
     return text.split("\n")[0].split("   ")[0].strip()
 
 
-def _has_json_lines(file: IO[bytes]) -> bool:
-    """Return whether the first line is a whole object and another line follows."""
+def has_json_lines(file: IO[bytes]) -> bool:
+    """Return whether each line has whole values. The first line may be damaged.
+
+    The file is read from its beginning, and is there again afterwards.
+    """
+    file.seek(0)
     try:
-        is_whole = isinstance(json.loads(file.readline(MAX_FIRST_LINE)), dict)
-        return is_whole and any(map(bytes.strip, iter(lambda: file.readline(CHUNK), b"")))
-    except (ValueError, RecursionError):
-        return False
+        return _looks_like_lines(file)
     finally:
         file.seek(0)
 
 
+def _looks_like_lines(file: IO[bytes]) -> bool:
+    first = b"\n"
+    while first and not first.removeprefix(BOM).strip():
+        first = file.readline(MAX_FIRST_LINE)
+    if not first.endswith(b"\n") and len(first) == MAX_FIRST_LINE:
+        return False
+    second = b"\n"
+    while second and not second.strip():
+        second = file.readline(CHUNK)
+    values = list(islice(_parse_line(first, ""), 2))
+    if values and isinstance(values[0][1], str):
+        return True
+    if values and isinstance(values[0][1], dict | list):
+        following = values[1][1] if len(values) > 1 else None
+        return isinstance(following, dict | list | Fault) or bool(second.strip())
+    if not second or _may_continue(first + second):
+        return False
+    lines = chain([second], iter(lambda: file.readline(CHUNK), b""))
+    return any(map(_is_object, _up_to(lines, BEGINNING)))
+
+
+def _up_to(lines: Iterator[bytes], most: int) -> Iterator[bytes]:
+    """Yield lines until they have `most` bytes."""
+    size = 0
+    for line in lines:
+        yield line
+        size += len(line)
+        if size > most:
+            return
+
+
+def _may_continue(text: bytes) -> bool:
+    """Return whether a text is the beginning of a JSON document."""
+    try:
+        for _ in ijson.basic_parse(JsonGuard(io.BytesIO(text), "")):
+            pass
+    except ijson.JSONError as error:
+        return END_TOO_EARLY in _cause(error)
+    except UnicodeDecodeError:
+        return False
+    except RefusedFile:
+        pass  # It is too deep, which the reader of documents says.
+    return True
+
+
+def _is_object(line: bytes) -> bool:
+    if not line.lstrip().startswith(b"{"):
+        return False
+    values = list(islice(_parse_line(line, ""), 2))
+    return len(values) == 1 and isinstance(values[0][1], dict)
+
+
 def _lines(file: IO[bytes]) -> Iterator[tuple[str, Any]]:
-    """Yield (position, value) of each line. A malformed line is a fault."""
+    """Yield (position, value) of each value of each line. A malformed value is a fault."""
     number = 0
     while line := file.readline(MAX_LINE):
         number += 1
-        position = f"line {number}"
-        if line.strip():
-            yield position, _parse_line(line, position)
+        yield from _parse_line(line, f"line {number}")
 
 
-def _parse_line(line: bytes, position: str) -> Any:
+def _parse_line(line: bytes, position: str) -> Iterator[tuple[str, Any]]:
     try:
-        value = json.loads(line.removeprefix(codecs.BOM_UTF8))
+        text = line.removeprefix(codecs.BOM_UTF8).decode()
     except UnicodeDecodeError:
-        return Fault(position, "the line is not UTF-8")
+        yield position, Fault(position, "the line is not UTF-8")
+        return
+    at, number = 0, 0
+    while (at := _end_of_separator(text, at)) < len(text):
+        number += 1
+        place = position if number == 1 else f"{position}, value {number}"
+        value, at = _parse_value(text, at, place)
+        yield place, value
+
+
+def _end_of_separator(text: str, at: int) -> int:
+    match = _SEPARATOR.match(text, at)
+    return at if match is None else match.end()
+
+
+def _parse_value(text: str, at: int, place: str) -> tuple[Any, int]:
+    """Return (value, end) of a value in a line. A fault ends the line."""
+    try:
+        value, end = _DECODER.raw_decode(text, at)
     except json.JSONDecodeError as error:
-        return Fault(position, f"the line is not valid JSON: {error.msg} at character {error.pos}")
+        fault = f"the line is not valid JSON: {error.msg} at character {error.pos}"
+        return Fault(place, fault), len(text)
     except RecursionError:
-        return Fault(position, _TOO_DEEP)
+        return Fault(place, _TOO_DEEP), len(text)
     except ValueError:
         # Python reads at most 4,300 digits.
-        return Fault(position, "the line has a number with too many digits")
-    return Fault(position, _TOO_DEEP) if depth_exceeds(value) else value
+        return Fault(place, "the line has a number with too many digits"), len(text)
+    return Fault(place, _TOO_DEEP) if depth_exceeds(value) else value, end
 
 
 # A larger document is streamed, bytes. Then its fields outside of lists are not known.
 MAX_WHOLE = 64 << 20
-# Bytes that decide the source of a file.
-BEGINNING = 1 << 16
 
 
 def read_documents(path: Path, *lists: str) -> Iterator[tuple[str, Any]]:
@@ -341,19 +434,61 @@ def place_in(position: str, part: str) -> str:
 
 def list_of(position: str) -> str:
     """Return the key of the list that an element of a large document is in, else ""."""
-    match = re.fullmatch(r"(\w+)\[\d+\]", position)
+    match = re.fullmatch(r"(?:line \d+, )?([\w.]+)\[\d+\]", position)
     return "" if match is None else match[1]
 
 
 def begins_with(path: Path, *groups: str) -> bool:
     """Return whether the beginning of a JSON file has all keys of one of the groups.
 
-    A group is a text of keys, separated by spaces.
+    A group is a text of keys, separated by spaces. All are keys of the items, or of the document:
+    keys of nested objects do not count. `agents.block_ids` is a key of an element of `agents`.
     """
     if path.is_dir():
         return False
     with path.open("rb") as file:
-        text = file.read(BEGINNING).decode(errors="replace").lstrip("\ufeff \t\r\n")
-    return text.startswith(("{", "[")) and any(
-        all(re.search(rf'"{key}"\s*:', text) for key in group.split()) for group in groups
-    )
+        return has_keys(file, *groups)
+
+
+def has_keys(file: IO[bytes], *groups: str) -> bool:
+    """Return what `begins_with` does, for an open file."""
+    try:
+        with as_utf8(file, "") as text:
+            found = _keys_of(text)
+    except RefusedFile:
+        return False
+    return any(all(key in keys for key in group.split()) for group in groups for keys in found)
+
+
+def _keys_of(file: IO[bytes]) -> list[set[str]]:
+    """Return the keys of the document and its items, and those of the elements of its lists."""
+    keys: dict[str, set[str]] = {}
+    beginning = file.read(BEGINNING)
+    file.seek(0)
+    if has_json_lines(file):
+        for line in beginning.split(b"\n"):
+            for _, value in _parse_line(line, ""):
+                _add_keys(keys, value)
+    else:
+        guard = JsonGuard(io.BytesIO(beginning), "")
+        try:
+            for prefix, event, value in ijson.parse(guard, multiple_values=True):
+                if event == "map_key":
+                    keys.setdefault(prefix, set()).add(value)
+        except (ijson.JSONError, UnicodeDecodeError, RefusedFile):
+            pass  # It is cut, or the source tells what is wrong with it.
+    top = keys.pop("", set()) | keys.pop("item", set())
+    lists = {key: keys[f"{key}.item"] for key in top if f"{key}.item" in keys}
+    inner = {f"{key}.{name}" for key, names in lists.items() for name in names}
+    return [top | inner, *lists.values()]
+
+
+def _add_keys(keys: dict[str, set[str]], value: Any) -> None:
+    for one in value if isinstance(value, list) else (value,):
+        if not isinstance(one, dict):
+            continue
+        keys.setdefault("", set()).update(one)
+        for key, inner in one.items():
+            for element in inner if isinstance(inner, list) else ():
+                if isinstance(element, dict):
+                    keys.setdefault(f"{key}.item", set()).update(element)

@@ -52,7 +52,7 @@ Placed = tuple[str, Any]
 
 def detect(path: Path) -> bool:
     return begins_with(
-        path, "agents block_ids", "core_memory", "text archive_id", "message_type date"
+        path, "agents.block_ids", "core_memory", "text archive_id", "message_type date"
     )
 
 

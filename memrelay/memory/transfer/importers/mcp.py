@@ -1,10 +1,16 @@
-"""The official MCP memory server: the entities and relations of its `memory.jsonl`."""
+"""The official MCP memory server: its `memory.jsonl`, or an answer of its tool `read_graph`."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from memrelay.memory.transfer.importers.json_items import begins_with, read_items
+from memrelay.memory.transfer.importers.json_items import (
+    begins_with,
+    list_of,
+    read_items,
+    read_list,
+)
 from memrelay.memory.transfer.importers.source import (
     EMPTY_TEXT,
     Edge,
@@ -20,16 +26,21 @@ from memrelay.memory.transfer.importers.source import (
 )
 
 NAME = "mcp"
+LISTS = {"entities": "entity", "relations": "relation"}
+# Keys of an answer as a client saves it: the whole message, its result, or the parts of it.
+WRAPPED = ("jsonrpc result", "structuredContent", "content.type content.text")
 
 
 def detect(path: Path) -> bool:
-    return begins_with(path, "type entityType observations", "type relationType from to")
+    return begins_with(
+        path, "name entityType", "relationType from to", "entities relations", *WRAPPED
+    )
 
 
 @source(NAME, detect)
 def read(source_input: SourceInput) -> Iterator[SourceItem]:
     """Yield the entities and relations as nodes and edges, or the observations as facts."""
-    for position, value in read_items(source_input.file):
+    for position, value in _values(source_input.file):
         if isinstance(value, Fault):
             yield value
             continue
@@ -41,6 +52,43 @@ def read(source_input: SourceInput) -> Iterator[SourceItem]:
                 yield _graph_item(position, fields)
         except LeftOut as error:
             yield Fault(position, str(error))
+
+
+def _values(path: Path) -> Iterator[tuple[str, Any]]:
+    """Yield (position, value) of all entities and relations, each with its `type`."""
+    for position, value in read_items(path, *LISTS):
+        graph = _unwrap(value)
+        if graph is None:
+            yield position, _with_type(value, LISTS.get(list_of(position), ""))
+            continue
+        for key, type_ in LISTS.items():
+            for place, element in read_list(graph, key, position):
+                yield place, _with_type(element, type_)
+
+
+def _unwrap(value: Any) -> dict[str, Any] | None:
+    """Return the graph in the answer of `read_graph` to a client, None if it is no answer."""
+    if not isinstance(value, dict) or value.get("type") is not None:
+        return None
+    answer = value.get("result", value)
+    answer = answer if isinstance(answer, dict) else {}
+    graph = answer.get("structuredContent")
+    parts = answer.get("content")
+    if graph is None and isinstance(parts, list) and parts and isinstance(parts[0], dict):
+        try:
+            graph = json.loads(parts[0].get("text") or "")
+        except (ValueError, TypeError, RecursionError):
+            return None
+    return graph if isinstance(graph, dict) and LISTS.keys() & graph.keys() else None
+
+
+def _with_type(value: Any, type_: str) -> Any:
+    if not isinstance(value, dict) or "type" in value:
+        return value
+    for name, key in (("entity", "entityType"), ("relation", "relationType")):
+        if not type_ and key in value:
+            type_ = name
+    return {**value, "type": type_} if type_ else value
 
 
 def _graph_item(position: str, fields: dict[str, Any]) -> SourceItem:

@@ -13,6 +13,8 @@ from memrelay.memory.transfer.importers.source import (
     SourceItem,
     fields_of,
     read_content,
+    read_expiry,
+    read_object,
     read_text,
     read_time,
     source,
@@ -24,12 +26,28 @@ LISTS = ("results", "memories", "relations")
 PLACED = frozenset(
     ("memory", "metadata", "created_at", "updated_at", "expiration_date", "user_id", "score")
 )
+SCOPES = ("user", "agent", "run", "app")
+# The names of the package for TypeScript.
+CAMEL_CASE = {
+    "createdAt": "created_at",
+    "updatedAt": "updated_at",
+    "expirationDate": "expiration_date",
+    **{f"{name}Id": f"{name}_id" for name in SCOPES},
+}
 # The key in `data` of all other fields.
 OTHERS = NAME
 
 
 def detect(path: Path) -> bool:
-    return begins_with(path, "memory hash", "memory user_id", "memory agent_id", "memory run_id")
+    return begins_with(
+        path,
+        "memory hash",
+        "memory user_id",
+        "memory agent_id",
+        "memory run_id",
+        "memory app_id",
+        "memory userId",
+    )
 
 
 @source(NAME, detect)
@@ -48,20 +66,19 @@ def _fact(position: str, value: Any) -> SourceItem:
     try:
         fields = fields_of(value)
         text = read_content(fields, "memory")
-        user, agent, run = (read_text(fields, f"{name}_id") for name in ("user", "agent", "run"))
-        about = user or agent or run
-        if not about:
-            raise LeftOut("it has no `user_id`, `agent_id` or `run_id`")
+        fields = {CAMEL_CASE.get(name, name): one for name, one in fields.items()}
+        user, agent, run, app = (read_text(fields, f"{name}_id") for name in SCOPES)
+        about = user or agent or run or app
         return Fact(
             position=position,
             id=read_text(fields, "id") or "\n".join((about, text)),
             text=text,
-            memory=f"{NAME}/{about}",
+            memory=f"{NAME}/{about}" if about else NAME,
             owner=user or None,
             thread=run or None,
             created_at=read_time(fields.get("created_at")),
             updated_at=read_time(fields.get("updated_at")),
-            expires_at=read_time(fields.get("expiration_date")),
+            expires_at=read_expiry(fields.get("expiration_date")),
             data=_data_of(fields),
         )
     except LeftOut as error:
@@ -70,9 +87,7 @@ def _fact(position: str, value: Any) -> SourceItem:
 
 def _data_of(fields: dict[str, Any]) -> dict[str, Any]:
     """Return the metadata, and below `mem0` all other fields."""
-    metadata = fields.get("metadata") or {}
-    if not isinstance(metadata, dict):
-        raise LeftOut("`metadata` is not a JSON object")
+    metadata = read_object(fields, "metadata")
     others = {
         name: value
         for name, value in fields.items()

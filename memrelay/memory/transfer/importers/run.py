@@ -6,6 +6,7 @@ The report and the ids that it has read are on disk, since a file may have milli
 from collections import Counter
 from collections.abc import Callable, Iterator
 from hashlib import blake2b
+from pathlib import Path
 from types import TracebackType
 from typing import Any, ClassVar, NamedTuple, Self
 from uuid import NAMESPACE_URL, UUID, uuid5
@@ -32,6 +33,7 @@ from memrelay.memory.records.kinds import reserved_fault
 from memrelay.memory.records.record import DEFAULT_KIND
 from memrelay.memory.records.view import MAX_NAME_CHARACTERS, MOST_TAGS
 from memrelay.memory.transfer.export import Ended, Exported, Line, make_row_line, to_json
+from memrelay.memory.transfer.importers.pages import find_page
 from memrelay.memory.transfer.importers.source import (
     EMPTY_TEXT,
     AnyItem,
@@ -67,6 +69,9 @@ class Prepared(NamedTuple):
     setup: str
     # A short form for the samples of a dry run.
     sample: str
+    # Of a note that a second import may change: its key, and the beginning of the keys of its file.
+    key: str = ""
+    origin: str = ""
 
 
 class LineMaker:
@@ -121,7 +126,10 @@ class LineMaker:
         )
         line = to_json(_make_line(state, item.deleted_at)).decode()
         about = getattr(item, "memory", None) or item.thread or state.kind
-        return Prepared(store, guid, line, setup, f"{about}: {item.text}")
+        sample = f"{about}: {item.text}"
+        if not isinstance(item, Plain) or not item.origin:
+            return Prepared(store, guid, line, setup, sample)
+        return Prepared(store, guid, line, setup, sample, item.key or "", item.origin)
 
     def _node(self, item: Node, guid: str) -> Prepared:
         if not item.name:
@@ -289,6 +297,13 @@ class ImportReport(ScratchTable):
         self.counts = Counter[str](read=0, added=0, same=0)
         self.notes: dict[str, None] = {}
         self.samples: list[str] = []
+        # The keys of notes of an earlier import that the file no longer has.
+        self.vanished: list[str] = []
+
+    @property
+    def has_imported(self) -> bool:
+        """Whether an item was imported, or is there from an earlier import."""
+        return self.counts["read"] > self.counts["left_out"]
 
     def leave_out(self, position: str, reason: str) -> None:
         """Count an item that is left out."""
@@ -316,6 +331,8 @@ class ImportReport(ScratchTable):
         report["faults"] = faults
         if self.notes:
             report["notes"] = [*self.notes]
+        if self.vanished:
+            report["vanished"] = self.vanished
         if self.samples:
             report["samples"] = self.samples
         return report
@@ -377,12 +394,19 @@ def find_source(name: str, source_input: SourceInput) -> Source:
         raise BadExport(f"unknown source {name!r}; use one of {', '.join(sources)}, {AUTO}")
     if source_input.path is None:
         raise BadExport(f"{AUTO} needs a file; use --from redis-ams with --url")
-    matching = [source for source in sources.values() if source.detect(source_input.file)]
+    matching = detect_sources(source_input.file)
     if len(matching) != 1:
         names = ", ".join(source.name for source in matching or sources.values())
         rule = "matches several sources" if matching else "has the structure of no source"
         raise RefusedFile(f"{source_input.file} {rule}; name one with --from: {names}")
     return matching[0]
+
+
+def detect_sources(path: Path) -> list[Source]:
+    """Return the sources that recognize a file. General ones are asked if no other does."""
+    sources = all_sources().values()
+    special = [one for one in sources if not one.is_general and one.detect(path)]
+    return special or [one for one in sources if one.is_general and one.detect(path)]
 
 
 def read_lines(source: Source, source_input: SourceInput, options: Options) -> Iterator[Outcome]:
@@ -394,9 +418,13 @@ def read_lines(source: Source, source_input: SourceInput, options: Options) -> I
     items = source.read(source_input)
     if source_input.target:
         items = convert_items(items, source.name, source_input.target)
+    count = 0
     with SeenItems() as seen:
         for item in items:
+            count += 1
             yield item if isinstance(item, Fault) else _prepare(item, maker, seen, options)
+    if source_input.path is not None and (note := find_page(source_input.path, count)):
+        source_input.note(note)
 
 
 def _prepare(item: AnyItem, maker: LineMaker, seen: SeenItems, options: Options) -> Outcome:

@@ -6,13 +6,16 @@ items that are left out. Times are Unix ms; None means that the source has no ti
 replace it.
 """
 
+import json
 import math
 import pkgutil
 import re
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple
+from unicodedata import normalize
 
 from msgspec import Struct
 
@@ -79,6 +82,8 @@ class Turn(Texted, frozen=True, kw_only=True):
 class Plain(Texted, frozen=True, kw_only=True):
     kind: str = "observation"
     key: str | None = None
+    # The beginning of the keys of all notes of the file, if a second import may change them.
+    origin: str = ""
     thread: str | None = None
 
 
@@ -106,13 +111,17 @@ class RefusedFile(BadExport):
     """The container is damaged or breaks a limit, so the whole file is refused."""
 
 
+class WrongOption(BadExport):
+    """The file needs an option, or an option does not fit it."""
+
+
 class SourceInput(NamedTuple):
     """The input of a source.
 
     It is read twice, and both times it yields the same items.
     """
 
-    # None if the items come from `url`.
+    # A file or folder. None if the items come from `url`.
     path: Path | None
     # The value of --as: `facts`, `records` or `turns`; "" for the items as the source has them.
     target: str = ""
@@ -122,6 +131,8 @@ class SourceInput(NamedTuple):
     pages: Callable[[], Iterator[object]] | None = None
     # Receives a note for the user, for example how to fetch what the file does not hold.
     note: Callable[[str], None] = lambda _: None
+    # Only tables: the column with the texts, "" for one of the usual names.
+    content: str = ""
 
     @property
     def file(self) -> Path:
@@ -146,6 +157,8 @@ class Source(NamedTuple):
     has_url: bool
     # Whether it reads `all_branches`.
     has_branches: bool
+    # Whether many systems write such files: `auto` asks it after all others.
+    is_general: bool
 
 
 _SOURCES: dict[str, Source] = {}
@@ -157,11 +170,12 @@ def source(
     *,
     has_url: bool = False,
     has_branches: bool = False,
+    is_general: bool = False,
 ) -> Callable[[Reader], Reader]:
     """Register the function that reads a source."""
 
     def register(read: Reader) -> Reader:
-        _SOURCES[name] = Source(name, read, detect, has_url, has_branches)
+        _SOURCES[name] = Source(name, read, detect, has_url, has_branches, is_general)
         return read
 
     return register
@@ -202,6 +216,29 @@ def read_time(value: object) -> int | None:
         raise _unknown_form(value)
     if not 0 <= unix_ms <= LAST_MS:
         raise LeftOut(f"the date {_shorten(value)} is not between the years 1970 and 9999")
+    return unix_ms
+
+
+def try_time(fields: object, key: str) -> int | None:
+    """Return the time in a field, Unix ms, None if it is absent or cannot be read."""
+    try:
+        return read_time(fields.get(key)) if isinstance(fields, dict) else None
+    except LeftOut:
+        return None
+
+
+_DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
+DAY_MS = 86_400_000
+
+
+def read_expiry(value: object) -> int | None:
+    """Return the end of a time, Unix ms: of a day without a time, its last millisecond in UTC.
+
+    Raises LeftOut.
+    """
+    unix_ms = read_time(value)
+    if unix_ms is not None and isinstance(value, str) and _DAY.fullmatch(value.strip()):
+        return unix_ms + DAY_MS - 1
     return unix_ms
 
 
@@ -252,6 +289,19 @@ def read_content(fields: Mapping[str, Any], key: str) -> str:
     return text
 
 
+def read_object(fields: Mapping[str, Any], key: str) -> dict[str, Any]:
+    """Return an optional object, also as a text of JSON. Another value is under its key."""
+    value = fields.get(key)
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError):
+            value = fields[key]
+    if isinstance(value, dict):
+        return value
+    return {} if value in (None, "", [], {}) else {key: value}
+
+
 def read_texts(fields: Mapping[str, Any], key: str) -> tuple[str, ...]:
     """Return an optional list of texts. Raises LeftOut."""
     value = fields.get(key) or []
@@ -267,6 +317,18 @@ def read_position(fields: Mapping[str, Any], number: int) -> int:
     """
     created_at = read_time(fields.get("created_at"))
     return number if created_at is None else created_at
+
+
+MAX_KEY_CHARACTERS = 256
+
+
+def make_key(*parts: str) -> str:
+    """Return the key of a note: its source, its file or folder, and its path or id in it."""
+    key = "/".join(normalize("NFC", part) for part in parts if part)
+    if len(key) <= MAX_KEY_CHARACTERS:
+        return key
+    digest = blake2b(key.encode(errors="surrogatepass"), digest_size=16).hexdigest()
+    return f"{key[: MAX_KEY_CHARACTERS - len(digest) - 1]} {digest}"
 
 
 def without_empty(fields: Mapping[str, Any], *keys: str) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from memrelay.memory.transfer.importers.encodings import as_utf8, open_text
 from memrelay.memory.transfer.importers.json_items import (
     BEGINNING,
     begins_with,
@@ -86,9 +87,9 @@ def read_csv(path: Path, table: str) -> Iterator[Row]:
     Raises RefusedFile and OSError.
     """
     csv.field_size_limit(MAX_STATEMENT)
-    with path.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
+    with open_text(path) as file:
         lines = _csv_lines(path, csv.reader(file, strict=True))
-        _, names = next(lines, (1, []))
+        _, names = next((line for line in lines if any(line[1])), (1, []))
         if "session_id" not in names and "user_id" not in names:
             raise RefusedFile(
                 f"{path} has no column `session_id` in its first line; export it with HEADER"
@@ -117,7 +118,7 @@ def _statements(path: Path) -> Iterator[tuple[int, str]]:
     """Yield (number of its first line, text) of each INSERT statement."""
     lines: list[str] = []
     begun, quotes, size = 0, 0, 0
-    with path.open(encoding="utf-8-sig", errors="surrogateescape", newline="\n") as file:
+    with open_text(path, newline="\n") as file:
         for number, line in enumerate(file, 1):
             if not lines and _COPY.match(line):
                 raise RefusedFile(
@@ -188,12 +189,17 @@ NOTE = (
 def detect(path: Path) -> bool:
     if path.is_dir():
         return (path / "messages.csv").is_file()
-    with path.open("rb") as file:
-        text = file.read(BEGINNING).decode(errors="replace").lstrip("\ufeff \t\r\n")
+    text = _beginning_of(path)
     first = text.partition("\n")[0].split(",")
     is_csv = {"session_id", "content", "role"} <= {name.strip('"\r') for name in first}
     is_dump = text.startswith("--") and DUMP in text
     return is_csv or is_dump or begins_with(path, "role_type content", "user_id project_uuid")
+
+
+def _beginning_of(path: Path) -> str:
+    with path.open("rb") as file, as_utf8(file, path.name) as text:
+        beginning = text.read(BEGINNING).decode(errors="replace")
+    return beginning.lstrip("\ufeff \t\r\n")
 
 
 class _Session(NamedTuple):
@@ -243,11 +249,10 @@ def _read_rows(path: Path, tables: Collection[str] = TABLES) -> Iterator[Row]:
     if path.is_dir():
         yield from _read_folder(path)
         return
-    with path.open("rb") as file:
-        beginning = file.read(BEGINNING).removeprefix(b"\xef\xbb\xbf").lstrip()
-    if beginning.startswith((b"{", b"[")):
+    beginning = _beginning_of(path)
+    if beginning.startswith(("{", "[")):
         yield from _read_json(path)
-    elif beginning.startswith((b"--", b"SET ", b"INSERT ", b"\\", b"BEGIN")):
+    elif beginning.startswith(("--", "SET ", "INSERT ", "\\", "BEGIN")):
         yield from read_sql(path, tables)
     elif "messages" in tables:
         yield from read_csv(path, "messages")

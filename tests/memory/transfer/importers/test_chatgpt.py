@@ -168,7 +168,7 @@ def test_a_node_may_have_an_empty_id(tmp_path: Path) -> None:
         (7, "it is not a JSON object"),
         ({"id": "c"}, "`mapping` is not a JSON object"),
         (branched() | {"id": None, "conversation_id": ""}, "the conversation has no id"),
-        (chat("c", [node("a", None)], "z"), "`current_node` is not in `mapping`"),
+        (chat("c", [node("a", None)], "z"), "the conversation has no messages"),
         ({"id": "c", "mapping": {"a": 1}}, "the node 'a' of `mapping` is not a JSON object"),
         ({"id": "c", "mapping": {"a": {"parent": 1}}}, "`parent` of the node 'a' is not a text"),
         ({"id": "c", "mapping": {"a": {"children": 1}}}, "`children` of the node 'a' is not a"),

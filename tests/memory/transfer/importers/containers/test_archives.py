@@ -7,7 +7,8 @@ from zipfile import ZIP_DEFLATED, ZIP_LZMA
 
 import pytest
 
-from memrelay.memory.transfer.importers.chatgpt import is_archive, open_archive
+from memrelay.memory.transfer.importers import archives
+from memrelay.memory.transfer.importers.archives import is_archive, open_archive, open_container
 from memrelay.memory.transfer.importers.source import RefusedFile
 from tests.support.chatgpt import write_zip
 
@@ -42,15 +43,41 @@ def test_a_name_that_leaves_the_archive_refuses_the_file(tmp_path: Path, name: s
         read(path)
 
 
-def test_an_archive_has_at_most_4_gib_unpacked(tmp_path: Path) -> None:
+def test_an_archive_has_at_most_2_gib_unpacked(tmp_path: Path) -> None:
     path = write_zip(tmp_path / "x.zip", {"a.json": b"1", "b.json": b"2"})
     content = bytearray(path.read_bytes())
     for found in re.finditer(b"PK\x01\x02", content):
-        struct.pack_into("<I", content, found.start() + 24, 2**31 + 1)
+        struct.pack_into("<I", content, found.start() + 24, 2**30 + 1)
     path.write_bytes(content)
 
-    with pytest.raises(RefusedFile, match="more than 4 GiB unpacked"):
+    with pytest.raises(RefusedFile, match="more than 2 GiB unpacked"):
         read(path)
+
+
+def test_an_archive_expands_to_at_most_100_times_its_size(tmp_path: Path) -> None:
+    path = write_zip(tmp_path / "x.zip", {"a.json": b"0" * (2 << 20)}, ZIP_DEFLATED)
+
+    with pytest.raises(RefusedFile, match="more than 100 times its size"):
+        read(path)
+
+
+def test_a_folder_is_read_without_links_and_hidden_folders(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outside, folder = tmp_path / "outside", tmp_path / "folder"
+    for name in (outside / "a.json", folder / "b" / "b.json", folder / ".obsidian" / "c.json"):
+        name.parent.mkdir(parents=True, exist_ok=True)
+        name.write_bytes(b"1")
+    (folder / "link").symlink_to(outside, target_is_directory=True)
+    (folder / "link.json").symlink_to(outside / "a.json")
+
+    with open_container(folder) as container:
+        assert container.names(ALL) == ["b/b.json"]
+        with container.open("b/b.json") as file:
+            assert file.read() == b"1"
+    monkeypatch.setattr(archives, "MAX_FILES", 0)
+    with pytest.raises(RefusedFile, match="has more than 0 files"), open_container(folder):
+        pass
 
 
 def test_an_encrypted_or_damaged_archive_is_refused(tmp_path: Path) -> None:

@@ -1,0 +1,54 @@
+"""Finds out whether a file is one page of a longer list, by the fields beside its list."""
+
+from pathlib import Path
+from typing import Any
+
+import ijson
+
+from memrelay.memory.transfer.importers.archives import is_container
+from memrelay.memory.transfer.importers.encodings import as_utf8
+from memrelay.memory.transfer.importers.json_items import JsonGuard, has_json_lines
+from memrelay.memory.transfer.importers.source import RefusedFile
+
+# The number of all items, and where the next page is.
+TOTALS = ("count", "total", "total_count", "totalCount", "row_count")
+NEXT = ("next", "next_page", "next_cursor", "nextCursor", "next_offset", "has_more", "hasMore")
+
+
+def find_page(path: Path, count: int) -> str:
+    """Return a note if a JSON document has `count` items of a longer list, else "".
+
+    Raises OSError.
+    """
+    fields = {} if is_container(path) else _read_fields(path)
+    totals = [fields[key] for key in TOTALS if type(fields.get(key)) is int]
+    total = max(totals, default=0)
+    rule = "the file is one page of a longer list"
+    end = "get the other pages and import each of them"
+    if total > count:
+        return f"{rule}: {count:,} of {total:,} items; {end}"
+    if any(fields.get(key) not in (None, False, "") for key in NEXT) and not 0 < total <= count:
+        return f"{rule}: it names a next page; {end}"
+    pages, page = fields.get("pages", fields.get("total_pages")), fields.get("page", 1)
+    if type(pages) is int and type(page) is int and pages > 1:
+        return f"{rule}: page {page:,} of {pages:,}; {end}"
+    return ""
+
+
+def _read_fields(path: Path) -> dict[str, Any]:
+    """Return the texts, numbers and truth values of a document outside of lists and objects."""
+    fields: dict[str, Any] = {}
+    try:
+        with path.open("rb") as file, as_utf8(file, path.name) as text:
+            if has_json_lines(text):
+                return {}
+            guard = JsonGuard(text, path.name)
+            for prefix, event, value in ijson.parse(guard, use_float=True):
+                if prefix == "" and event == "start_array":
+                    return {}
+                if event in ("string", "number", "boolean") and "." not in prefix:
+                    fields[prefix] = value
+                guard.end_item()
+    except (ijson.JSONError, UnicodeDecodeError, RefusedFile):
+        return {}  # The source says what is wrong with it.
+    return fields
