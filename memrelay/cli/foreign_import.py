@@ -19,7 +19,6 @@ from memrelay.cli.operation_command import ACTOR
 from memrelay.cli.settings import Settings
 from memrelay.memory.engine.memory_id import built_in_store
 from memrelay.memory.transfer import IMPORT, MAX_LINES
-from memrelay.memory.transfer.importers.notes import KIND as NOTE_KIND
 from memrelay.memory.transfer.importers.redis_ams_api import read_api
 from memrelay.memory.transfer.importers.run import (
     ImportReport,
@@ -30,7 +29,7 @@ from memrelay.memory.transfer.importers.run import (
     find_source,
     read_lines,
 )
-from memrelay.memory.transfer.importers.source import Fault, Source, SourceInput
+from memrelay.memory.transfer.importers.source import NOTE_KIND, Fault, Source, SourceInput
 
 # Calls whose answers are awaited at the same time: the next one is made while one runs.
 IN_FLIGHT = 2

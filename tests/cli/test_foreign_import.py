@@ -2,12 +2,15 @@
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.support.program import Program
 from tests.support.program_calls import deploy, one
+
+CASES = Path(__file__).parents[1] / "memory" / "transfer" / "importers" / "cases"
 
 MEM0 = [
     {
@@ -289,3 +292,101 @@ def test_an_unknown_format_of_an_export_is_named(up: Program) -> None:
     ended = up.run("export", "bad1", "--as", "zep")
 
     assert ended.code == 1 and "use mcp or mem0" in ended.err
+
+
+def test_an_import_of_nothing_ends_with_1(up: Program) -> None:
+    deploy(up, "none1")
+    write(up, "empty.json", [{"id": "1", "memory": " ", "user_id": "ada"}])
+
+    ended = up.run("import", "none1", "empty.json", "--from", "auto")
+
+    assert ended.code == 1 and "nothing was imported" in ended.err
+    assert ended.out.startswith("read 1   added 0   same 0   left out 1\n")
+    assert "results[0]: the text is empty" in ended.out
+
+
+@pytest.mark.parametrize(
+    ("file", "expected"),
+    [
+        ("mcp_memory/truncated_tail.jsonl", (4, 3, 1)),
+        ("mcp_memory/odd_names.jsonl", (11, 11, 0)),
+        ("mcp_memory/powershell_utf16.jsonl", (3, 3, 0)),
+        ("mem0/odd_scopes.json", (6, 6, 0)),
+        ("mem0/platform_page1.json", (2, 2, 0)),
+        ("claude/conversations.json", (6, 2, 4)),
+        ("chatgpt/conversations.json", (14, 7, 7)),
+        ("mixed_language.jsonl", (12, 12, 0)),
+    ],
+)
+def test_files_from_the_field_are_imported(
+    up: Program, file: str, expected: tuple[int, int, int]
+) -> None:
+    uid = "f" + file.replace("/", "").replace(".", "").replace("_", "")[:20].lower()
+    deploy(up, uid)
+
+    ended = up.run("import", uid, CASES / file, "--from", "auto", "--json")
+
+    assert ended.code == 0, ended.err
+    report = ended.lines[0]
+    assert (report["read"], report["added"], report["left_out"]) == expected
+    if "page1" in file:
+        assert "2 of 250 items" in report["notes"][0]
+
+
+def test_names_that_differ_in_case_or_spaces_stay_apart(up: Program) -> None:
+    deploy(up, "names1")
+    run_import(up, "names1", str(CASES / "mcp_memory" / "odd_names.jsonl"), "--from", "mcp")
+
+    nodes = one(up, "names1", "graph.list_nodes", instance="mcp")["items"]
+
+    assert {"Ada", "ada", "Ada "} <= {node["id"] for node in nodes}
+
+
+def test_a_second_import_of_a_vault_changes_its_notes(up: Program) -> None:
+    deploy(up, "vault1")
+    vault = up.folder / "vault"
+    vault.mkdir()
+    for name in ("a", "b", "c", "d"):
+        (vault / f"{name}.md").write_text(f"first {name}")
+    first = run_import(up, "vault1", "vault", "--from", "auto")
+    records = {
+        record["key"]: record
+        for record in one(up, "vault1", "records.list", kind="note", limit=10)["items"]
+    }
+    edited = records["markdown/vault/b.md"]
+    one(up, "vault1", "records.update", guid=edited["guid"], content="edited here")
+    (vault / "a.md").write_text("second a")
+    (vault / "b.md").write_text("second b")
+    (vault / "d.md").unlink()
+
+    planned = run_import(up, "vault1", "vault", "--from", "auto", "--dry-run")
+    second = run_import(up, "vault1", "vault", "--from", "auto")
+
+    assert first["added"] == 4
+    assert (second["replaced"], second["same"], second["left_out"]) == (1, 1, 1)
+    assert second["faults"][0]["position"] == "b.md"
+    assert second["vanished"] == ["markdown/vault/d.md"]
+    assert planned | {"samples": 0} == second | {"samples": 0}
+    found = one(up, "vault1", "records.list", kind="note", limit=10)["items"]
+    assert {record["key"][-4:]: record["content"] for record in found} == {
+        "a.md": "second a",
+        "b.md": "edited here",
+        "c.md": "first c",
+        "d.md": "first d",
+    }
+    third = up.run("import", "vault1", "vault", "--from", "auto")
+    assert "kept in the pipeline:\n  markdown/vault/d.md\n" in third.out
+    assert counts(run_import(up, "vault1", "vault", "--from", "auto"))["same"] == 2
+
+
+def test_a_table_without_a_known_column_ends_with_2(up: Program) -> None:
+    deploy(up, "table1")
+    (up.folder / "t.csv").write_text("who,what\nada,likes tea\n")
+
+    refused = up.run("import", "table1", "t.csv", "--from", "auto")
+    report = run_import(up, "table1", "t.csv", "--from", "csv", "--content", "what")
+
+    assert refused.code == 2 and "--content: who, what" in refused.err
+    assert counts(report) == {"read": 1, "added": 1, "same": 0, "left_out": 0}
+    (record,) = one(up, "table1", "records.list", kind="note")["items"]
+    assert record["content"] == "likes tea" and record["data"] == {"who": "ada"}

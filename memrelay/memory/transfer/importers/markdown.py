@@ -16,8 +16,9 @@ from memrelay.memory.transfer.importers.archives import (
 )
 from memrelay.memory.transfer.importers.encodings import as_utf8
 from memrelay.memory.transfer.importers.json_items import BOM
-from memrelay.memory.transfer.importers.notes import CREATED, KIND, read_tags
+from memrelay.memory.transfer.importers.notes import CREATED, read_tags
 from memrelay.memory.transfer.importers.source import (
+    NOTE_KIND,
     Fault,
     LeftOut,
     Plain,
@@ -98,7 +99,7 @@ def _note(file: IO[bytes], name: str, place: tuple[str, str]) -> SourceItem:
             id=make_key(NAME, folder, name),
             key=make_key(NAME, folder, name),
             text=body.strip(),
-            kind=KIND,
+            kind=NOTE_KIND,
             origin=origin,
             source=NAME,
             tags=tuple(tags),

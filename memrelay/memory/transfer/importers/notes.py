@@ -7,6 +7,7 @@ from typing import Any
 from memrelay.memory.transfer.importers.encodings import as_utf8
 from memrelay.memory.transfer.importers.json_items import begins_with, read_items
 from memrelay.memory.transfer.importers.source import (
+    NOTE_KIND,
     Fault,
     LeftOut,
     Plain,
@@ -22,7 +23,6 @@ from memrelay.memory.transfer.importers.source import (
 )
 
 NAME = "notes"
-KIND = "note"
 # The names of the field with the text: the first one that a note has.
 CONTENT = ("content", "text", "note", "memory", "body")
 LISTS = ("notes", "memories", "items", "records", "results", "entries", "data")
@@ -88,7 +88,7 @@ def make_note(
         key=make_key(*origin, ident) if ident else None,
         origin=make_key(*origin) + "/" if ident else "",
         text=text,
-        kind=KIND,
+        kind=NOTE_KIND,
         source=origin[0],
         tags=read_tags(fields),
         owner=read_text(fields, "owner") or read_text(fields, "user_id") or None,

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from pydantic import ValidationError
 
 from memrelay.memory.engine.keyed_table import new_state
+from memrelay.memory.engine.models import load
 from memrelay.memory.engine.timestamps import format_time
 from memrelay.memory.errors import BadExport, ValueTooLarge
 from memrelay.memory.models.named_memories.entry_text import MAX_ENTRY_CHARACTERS
@@ -32,8 +33,8 @@ from memrelay.memory.records.ids import UID
 from memrelay.memory.records.kinds import reserved_fault
 from memrelay.memory.records.record import DEFAULT_KIND
 from memrelay.memory.records.view import MAX_NAME_CHARACTERS, MOST_TAGS
+from memrelay.memory.transfer import importers
 from memrelay.memory.transfer.export import Ended, Exported, Line, make_row_line, to_json
-from memrelay.memory.transfer.importers.pages import find_page
 from memrelay.memory.transfer.importers.source import (
     EMPTY_TEXT,
     AnyItem,
@@ -423,8 +424,11 @@ def read_lines(source: Source, source_input: SourceInput, options: Options) -> I
         for item in items:
             count += 1
             yield item if isinstance(item, Fault) else _prepare(item, maker, seen, options)
-    if source_input.path is not None and (note := find_page(source_input.path, count)):
-        source_input.note(note)
+    if source_input.path is not None:
+        # It is loaded with the sources: its parser is heavy.
+        find_page = load(f"{importers.__name__}.pages").find_page
+        if note := find_page(source_input.path, count):
+            source_input.note(note)
 
 
 def _prepare(item: AnyItem, maker: LineMaker, seen: SeenItems, options: Options) -> Outcome:

@@ -79,6 +79,10 @@ class Turn(Texted, frozen=True, kw_only=True):
     seq: int
 
 
+# The kind of the records that notes become.
+NOTE_KIND = "note"
+
+
 class Plain(Texted, frozen=True, kw_only=True):
     kind: str = "observation"
     key: str | None = None
