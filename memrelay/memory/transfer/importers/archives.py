@@ -68,16 +68,19 @@ class Folder:
         """Raises RefusedFile: the folder has too many files."""
         self._root = root
         self._names: list[str] = []
-        open_folders = [root]
-        while open_folders:
-            with os.scandir(open_folders.pop()) as entries:
+        self._folders = [root]
+        while self._folders:
+            with os.scandir(self._folders.pop()) as entries:
                 for entry in entries:
-                    if entry.name.startswith(HIDDEN):
-                        continue
-                    if entry.is_dir(follow_symlinks=False):
-                        open_folders.append(Path(entry.path))
-                    elif entry.is_file(follow_symlinks=False):
-                        self._add(Path(entry.path))
+                    self._visit(entry)
+
+    def _visit(self, entry: os.DirEntry[str]) -> None:
+        if entry.name.startswith(HIDDEN):
+            return
+        if entry.is_dir(follow_symlinks=False):
+            self._folders.append(Path(entry.path))
+        elif entry.is_file(follow_symlinks=False):
+            self._add(Path(entry.path))
 
     def _add(self, path: Path) -> None:
         if len(self._names) >= MAX_FILES:

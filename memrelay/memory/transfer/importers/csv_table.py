@@ -53,19 +53,24 @@ def read(source_input: SourceInput) -> Iterator[SourceItem]:
     # The names of fields of a record are known in any case.
     names = [name.lower() if name.lower() in KNOWN else name for name in names]
     content = content.lower() if content.lower() in KNOWN else content
+    for position, row in _read_rows(path, delimiter):
+        if len(row) > len(names):
+            yield Fault(position, f"the row has {len(row)} values instead of {len(names)}")
+        elif any(row):
+            fields = dict(zip(names, row, strict=False))
+            yield _row(position, fields, content, path.name)
+
+
+def _read_rows(path: Path, delimiter: str) -> Iterator[tuple[str, list[str]]]:
+    """Yield (position of its first line, values) of each row after the names of the columns."""
     with open_text(path) as file:
         reader = csv.reader(file, delimiter=delimiter)
         try:
             next(row for row in reader if any(row))
             begun = reader.line_num
             for row in reader:
-                position, begun = f"line {begun + 1}", reader.line_num
-                if len(row) > len(names):
-                    reason = f"the row has {len(row)} values instead of {len(names)}"
-                    yield Fault(position, reason)
-                elif any(row):
-                    fields = dict(zip(names, row, strict=False))
-                    yield _row(position, fields, content, path.name)
+                yield f"line {begun + 1}", row
+                begun = reader.line_num
         except csv.Error as error:
             raise RefusedFile(
                 f"{path} is not valid CSV at line {reader.line_num}: {error}"

@@ -324,7 +324,8 @@ def _looks_like_lines(file: IO[bytes]) -> bool:
         return True
     if values and isinstance(values[0][1], dict | list):
         following = values[1][1] if len(values) > 1 else None
-        return isinstance(following, dict | list | Fault) or bool(second.strip())
+        is_followed = isinstance(following, dict | list) or bool(second.strip())
+        return is_followed or (isinstance(values[0][1], dict) and following is not None)
     if not second or _may_continue(first + second):
         return False
     lines = chain([second], iter(lambda: file.readline(CHUNK), b""))
@@ -462,33 +463,42 @@ def has_keys(file: IO[bytes], *groups: str) -> bool:
 
 def _keys_of(file: IO[bytes]) -> list[set[str]]:
     """Return the keys of the document and its items, and those of the elements of its lists."""
-    keys: dict[str, set[str]] = {}
     beginning = file.read(BEGINNING)
-    file.seek(0)
-    if has_json_lines(file):
-        for line in beginning.split(b"\n"):
-            for _, value in _parse_line(line, ""):
-                _add_keys(keys, value)
-    else:
-        guard = JsonGuard(io.BytesIO(beginning), "")
-        try:
-            for prefix, event, value in ijson.parse(guard, multiple_values=True):
-                if event == "map_key":
-                    keys.setdefault(prefix, set()).add(value)
-        except (ijson.JSONError, UnicodeDecodeError, RefusedFile):
-            pass  # It is cut, or the source tells what is wrong with it.
+    keys = (_keys_of_lines if has_json_lines(file) else _keys_of_document)(beginning)
     top = keys.pop("", set()) | keys.pop("item", set())
     lists = {key: keys[f"{key}.item"] for key in top if f"{key}.item" in keys}
     inner = {f"{key}.{name}" for key, names in lists.items() for name in names}
     return [top | inner, *lists.values()]
 
 
-def _add_keys(keys: dict[str, set[str]], value: Any) -> None:
-    for one in value if isinstance(value, list) else (value,):
-        if not isinstance(one, dict):
-            continue
+def _keys_of_document(beginning: bytes) -> dict[str, set[str]]:
+    """Return the keys of all objects, by the path of the object in the form of ijson."""
+    keys: dict[str, set[str]] = {}
+    guard = JsonGuard(io.BytesIO(beginning), "")
+    try:
+        for prefix, event, value in ijson.parse(guard, multiple_values=True):
+            if event == "map_key":
+                keys.setdefault(prefix, set()).add(value)
+    except (ijson.JSONError, UnicodeDecodeError, RefusedFile):
+        pass  # It is cut, or the source says what is wrong with it.
+    return keys
+
+
+def _keys_of_lines(beginning: bytes) -> dict[str, set[str]]:
+    """Return the keys of the values of all lines, and of the elements of lists in them."""
+    keys: dict[str, set[str]] = {}
+    for line in beginning.split(b"\n"):
+        for _, value in _parse_line(line, ""):
+            _add_keys(keys, _objects_in(value if isinstance(value, list) else [value]))
+    return keys
+
+
+def _add_keys(keys: dict[str, set[str]], objects: list[dict[str, Any]]) -> None:
+    for one in objects:
         keys.setdefault("", set()).update(one)
         for key, inner in one.items():
-            for element in inner if isinstance(inner, list) else ():
-                if isinstance(element, dict):
-                    keys.setdefault(f"{key}.item", set()).update(element)
+            keys.setdefault(f"{key}.item", set()).update(*_objects_in(inner))
+
+
+def _objects_in(value: Any) -> list[dict[str, Any]]:
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []

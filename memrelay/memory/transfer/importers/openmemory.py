@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from memrelay.memory.transfer.importers.archives import is_container, open_container
 from memrelay.memory.transfer.importers.json_items import begins_with, has_keys, iterate
@@ -43,17 +43,21 @@ def detect(path: Path) -> bool:
 @source(NAME, detect)
 def read(source_input: SourceInput) -> Iterator[SourceItem]:
     """Yield the memories of a file or a backup."""
-    path = source_input.file
+    for file, place in _open_files(source_input.file):
+        for position, value in iterate(file, place or source_input.file.name, LISTS):
+            yield _fact(f"{place}, {position}" if place else position, value)
+
+
+def _open_files(path: Path) -> Iterator[tuple[IO[bytes], str]]:
+    """Yield the open files with memories, and their names in a backup."""
     if not is_container(path):
         with path.open("rb") as file:
-            for position, value in iterate(file, path.name, LISTS):
-                yield _fact(position, value)
+            yield file, ""
         return
     with open_container(path) as container:
         for name in container.names(FILES):
             with container.open(name) as file:
-                for position, value in iterate(file, name, LISTS):
-                    yield _fact(f"{name}, {position}", value)
+                yield file, name
 
 
 def _fact(position: str, value: Any) -> SourceItem:

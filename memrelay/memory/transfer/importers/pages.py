@@ -1,5 +1,6 @@
 """Finds out whether a file is one page of a longer list, by the fields beside its list."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +8,7 @@ import ijson
 
 from memrelay.memory.transfer.importers.archives import is_container
 from memrelay.memory.transfer.importers.encodings import as_utf8
-from memrelay.memory.transfer.importers.json_items import JsonGuard, has_json_lines
+from memrelay.memory.transfer.importers.json_items import MAX_WHOLE, JsonGuard, has_json_lines
 from memrelay.memory.transfer.importers.source import RefusedFile
 
 # The number of all items, and where the next page is.
@@ -18,9 +19,10 @@ NEXT = ("next", "next_page", "next_cursor", "nextCursor", "next_offset", "has_mo
 def find_page(path: Path, count: int) -> str:
     """Return a note if a JSON document has `count` items of a longer list, else "".
 
-    Raises OSError.
+    A large file is not read again: it is no page. Raises OSError.
     """
-    fields = {} if is_container(path) else _read_fields(path)
+    is_page = path.is_file() and path.stat().st_size <= MAX_WHOLE and not is_container(path)
+    fields = _read_fields(path) if is_page else {}
     totals = [fields[key] for key in TOTALS if type(fields.get(key)) is int]
     total = max(totals, default=0)
     rule = "the file is one page of a longer list"
@@ -37,18 +39,17 @@ def find_page(path: Path, count: int) -> str:
 
 def _read_fields(path: Path) -> dict[str, Any]:
     """Return the texts, numbers and truth values of a document outside of lists and objects."""
-    fields: dict[str, Any] = {}
     try:
         with path.open("rb") as file, as_utf8(file, path.name) as text:
-            if has_json_lines(text):
-                return {}
-            guard = JsonGuard(text, path.name)
-            for prefix, event, value in ijson.parse(guard, use_float=True):
-                if prefix == "" and event == "start_array":
-                    return {}
-                if event in ("string", "number", "boolean") and "." not in prefix:
-                    fields[prefix] = value
-                guard.end_item()
+            return {} if has_json_lines(text) else dict(_fields(JsonGuard(text, path.name)))
     except (ijson.JSONError, UnicodeDecodeError, RefusedFile):
         return {}  # The source says what is wrong with it.
-    return fields
+
+
+def _fields(guard: JsonGuard) -> Iterator[tuple[str, Any]]:
+    for prefix, event, value in ijson.parse(guard, use_float=True):
+        if prefix == "" and event == "start_array":
+            return
+        if event in ("string", "number", "boolean") and "." not in prefix:
+            yield prefix, value
+        guard.end_item()
