@@ -33,6 +33,7 @@ def detect(path: Path) -> bool:
     """Return whether the first lines of a file have the same number of columns."""
     if is_container(path) or MARKDOWN.fullmatch(path.name):
         return False
+    csv.field_size_limit(MAX_FIELD)
     try:
         delimiter, names = _read_header(path)
         with open_text(path) as file:

@@ -31,9 +31,11 @@ from memrelay.memory.transfer.importers.source import (
 )
 
 NAME = "markdown"
-FILES = re.compile(r".*\.(?:md|markdown)", re.IGNORECASE)
+FILES = re.compile(r"\A.*\.(?:md|markdown)", re.IGNORECASE)
 # Bytes of a note, of its front matter, and the links that a note keeps.
 MAX_NOTE, MAX_FRONT_MATTER, MAX_LINKS = 4 << 20, 64 << 10, 200
+# What PyYAML raises, also for tags such as `!!bool x`.
+NOT_YAML = (yaml.YAMLError, ValueError, TypeError, AttributeError, LookupError, RecursionError)
 WIKI_LINK = re.compile(r"\[\[([^\[\]|#\n]{1,300})(?:[#|][^\[\]\n]{0,300})?\]\]")
 # A tag has a character that is no digit.
 TAG = re.compile(r"(?:^|(?<=\s))#(?=[\w/-]*[^\W\d])([\w/-]{1,100})")
@@ -76,7 +78,8 @@ def _name_of(path: Path, names: list[str]) -> str:
     """Return the name of the vault, "" for a zip file that has it in its paths."""
     if not is_archive(path):
         return path.resolve().name
-    return "" if len({name.partition("/")[0] for name in names}) == 1 else path.stem
+    tops = {name.partition("/")[0] for name in names}
+    return "" if len(tops) == 1 and all("/" in name for name in names) else path.stem
 
 
 def _note(file: IO[bytes], name: str, place: tuple[str, str]) -> SourceItem:
@@ -135,7 +138,7 @@ def split_front_matter(text: str) -> tuple[dict[str, Any], str]:
     try:
         # As JSON: keys are texts, and a value of another type becomes a text.
         fields = json.loads(json.dumps(yaml.load(text[4 : end + 1], Loader=_Loader), default=str))
-    except (yaml.YAMLError, ValueError, TypeError, RecursionError):
+    except NOT_YAML:
         return {}, text
     if fields is None:
         fields = {}

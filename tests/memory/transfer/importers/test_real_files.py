@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from memrelay.memory.transfer.importers.markdown import split_front_matter
 from memrelay.memory.transfer.importers.run import Options, Ready, find_source, read_lines
 from memrelay.memory.transfer.importers.source import (
     Edge,
@@ -356,6 +357,15 @@ def test_a_vault_of_obsidian_is_read(tmp_path: Path) -> None:
     assert roof.tags == ("house", "roof", "urgent")
     assert roof.data["links"] == ["Bo", "Sub/Plan"] and roof.data["aliases"] == ["Dach"]
     assert plan.text == "---\nkey: *alias\n---\ntext"
+
+
+@pytest.mark.parametrize(
+    "fields", ["!!bool x", "!!timestamp x", "a: *b", "[", "- a", "a: !!python/object:x {}"]
+)
+def test_front_matter_that_is_no_yaml_object_stays_in_the_text(fields: str) -> None:
+    text = f"---\n{fields}\n---\nbody"
+
+    assert split_front_matter(text) == ({}, text)
 
 
 @pytest.mark.parametrize(
