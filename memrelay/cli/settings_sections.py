@@ -3,13 +3,22 @@
 import os
 import re
 import sys
-from ipaddress import ip_address
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 import orjson
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainValidator,
+    ValidationInfo,
+    field_validator,
+)
 from pydantic_settings import NoDecode
 
 from memrelay.bus.client import url as address
@@ -19,6 +28,7 @@ from memrelay.memory.engine.retention import HISTORY_DAYS
 from memrelay.memory.engine.time_zones import MaybeZone
 from memrelay.pipelines.secret_grants import Grant, parse_grants
 
+BASE_PATH = re.compile(r"(/[A-Za-z0-9_-]+)+")
 HOST_NAME = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_.])?")
 REFERENCES_RULE = "references env:NAME or file:PATH"
 
@@ -129,6 +139,17 @@ def _validate_bus_url(url: str) -> str:
     return url
 
 
+def _validate_base_path(path: str) -> str:
+    """Return the path without a slash at its end. Raises ValueError."""
+    text = path.strip().rstrip("/")
+    if text and not BASE_PATH.fullmatch(text):
+        raise ValueError(
+            "must be empty, or a path such as /memrelay, of letters, digits, hyphens, underscores "
+            "and slashes"
+        )
+    return text
+
+
 def _validate_public_url(url: str) -> str:
     """Return the URL without a slash at its end. Raises ValueError."""
     try:
@@ -141,6 +162,16 @@ def _validate_public_url(url: str) -> str:
             "must be the URL of this server as callers see it, such as https://memory.example.com"
         )
     return url.rstrip("/")
+
+
+def _validate_proxies(value: object) -> tuple[IPv4Network | IPv6Network, ...]:
+    rule = "addresses or networks of reverse proxies, such as 127.0.0.1 or 10.0.0.0/8"
+    try:
+        return tuple(
+            ip_network(str(one).strip(), strict=False) for one in _split_list(value or (), rule)
+        )
+    except ValueError as error:
+        raise ValueError(f"must be a list of {rule}") from error
 
 
 def _validate_endpoint_url(url: str) -> str:
@@ -214,8 +245,12 @@ Grants = Annotated[tuple[Grant, ...], NoDecode, PlainValidator(_validate_grants)
 References = Annotated[
     tuple[str, ...], NoDecode, PlainValidator(_validate_references), Field(repr=False)
 ]
-EndpointUrl = Annotated[str, AfterValidator(_validate_endpoint_url)]
 PublicUrl = Annotated[str, AfterValidator(_validate_public_url)]
+BasePath = Annotated[str, AfterValidator(_validate_base_path)]
+Proxies = Annotated[
+    tuple[IPv4Network | IPv6Network, ...], NoDecode, PlainValidator(_validate_proxies)
+]
+EndpointUrl = Annotated[str, AfterValidator(_validate_endpoint_url)]
 Reference = Annotated[str, AfterValidator(_validate_reference), Field(repr=False)]
 BusUrl = Annotated[str, AfterValidator(_validate_bus_url), Field(repr=False)]
 # As milliseconds, this still fits the integers of the server and of SQLite.
@@ -331,7 +366,9 @@ class WebSettings(_Section):
     host: Host = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65535)] = 8765
     hosts: Hosts = ()
+    base_path: BasePath = ""
     public_url: PublicUrl = ""
+    trusted_proxies: Proxies = ()
     max_wait_s: Count = 60
     call_timeout_s: Count = 10
     read_timeout_s: Count = 10
@@ -344,6 +381,15 @@ class WebSettings(_Section):
     burst: Count = 2_000
     listener_backlog: Count = 1_000
     jwt: Annotated[tuple[JwtSettings, ...], NoDecode, BeforeValidator(_parse_issuers)] = ()
+
+    @field_validator("public_url")
+    @classmethod
+    def check_public_path(cls, url: str, info: ValidationInfo) -> str:
+        """Return the URL if it contains the base path. Raises ValueError."""
+        base_path = info.data.get("base_path", "")
+        if url and base_path and urlsplit(url).path != base_path:
+            raise ValueError(f"must have the path of web.base_path, {base_path}")
+        return url
 
 
 class EmbeddingSettings(_Section):

@@ -33,7 +33,13 @@ from memrelay.web.auth.authorizer import Authorizer, TokenVerifier
 from memrelay.web.auth.revocation import OPEN_REQUESTS, watch_callers
 from memrelay.web.console import frame, login, pages
 from memrelay.web.console.activity import ACTIVITIES, GRAPHS
-from memrelay.web.console.frame import PAGES, index_pages, show_missing_page
+from memrelay.web.console.frame import (
+    PAGES,
+    TEMPLATES,
+    index_pages,
+    make_templates,
+    show_missing_page,
+)
 from memrelay.web.console.shared_reads import STATES, STATUS, PipelineStates
 from memrelay.web.mcp.change_reader import Bus, ChangeReaders
 from memrelay.web.mcp.transports import routes as mcp
@@ -44,7 +50,6 @@ from memrelay.web.openapi import pages as documents
 from memrelay.web.openapi.document import build_document
 from memrelay.web.openapi.reference import read_reference
 from memrelay.web.server.browser_guard import (
-    LOOPBACK,
     add_security_headers,
     refuse_foreign_browsers,
 )
@@ -64,6 +69,7 @@ from memrelay.web.server.errors import (
     handle_errors,
     malformed_request_log,
 )
+from memrelay.web.server.forwarded import TrustedProxies, read_forwarded
 from memrelay.web.server.options import OPTIONS, WebOptions
 from memrelay.web.server.rate_limit import limit_rate
 from memrelay.web.services import SERVICES, Services
@@ -149,7 +155,7 @@ class WebServer:
                 self._options.read_timeout_s,
                 services.traffic,
                 share=self._options.caller_share,
-                requires_key=services.authorizer.requires_key,
+                has_share=partial(has_share, services),
             )
             stack.callback((await self._listen(limits, has_keys)).close)
             stack.callback(asyncio.create_task(limits.sweep()).cancel)
@@ -222,10 +228,11 @@ class WebServer:
 
     async def _listen(self, limits: ConnectionLimits, has_keys: bool) -> asyncio.Server:
         host, port = self._options.host, self._options.port
-        if not has_keys and not is_loopback(host):
+        if not has_keys and (not is_loopback(host) or self._options.trusted_proxies):
+            setting = "web.trusted_proxies is set" if is_loopback(host) else f"web.host is {host}"
             raise CannotListen(
-                f"web.host is {host}, but no key was made yet, and without keys only loopback "
-                "addresses are served. Create one first: "
+                f"{setting}, but no key was made yet, and without keys only programs on this "
+                "machine are served. Create one first: "
                 "memrelay keys create NAME --scope SCOPE --pipeline UID"
             )
         try:
@@ -238,7 +245,7 @@ class WebServer:
             ) from error
         bound_host, bound_port = server.sockets[0].getsockname()[:2]
         url_host = f"[{bound_host}]" if ":" in bound_host else bound_host
-        self.url = f"http://{url_host}:{bound_port}"
+        self.url = f"http://{url_host}:{bound_port}{self._options.base_path}"
         return server
 
 
@@ -265,6 +272,7 @@ def make_app(services: Services) -> web.Application:
         Bus(services.requester, services.channels, services.options.call_timeout_s)
     )
     app[STATUS] = CachedRead(partial(read_status, services.catalog, services.line))
+    app[TEMPLATES] = make_templates(options.base_path)
     app[STATES] = PipelineStates(services.line, services.catalog)
     app[PAGES] = index_pages([*pages.ALL, documents.PAGE])
     app.add_routes(operations.make_routes())
@@ -274,6 +282,8 @@ def make_app(services: Services) -> web.Application:
     app[DIALECTS] = list_dialects(app)
     app[documents.DOCUMENT] = build_document(app)
     app[documents.REFERENCE] = read_reference(app[documents.DOCUMENT])
+    if options.base_path:
+        move_below(app, options.base_path)
     app.cleanup_ctx.append(watch_callers)
     app.on_response_prepare.extend(
         (add_request_id, add_security_headers, explain_failed_expectation)
@@ -281,6 +291,27 @@ def make_app(services: Services) -> web.Application:
     app.on_shutdown.extend((close_listeners, mcp.end_streams, end_exchanges))
     app.on_cleanup.append(close_applications)
     return app
+
+
+def move_below(app: web.Application, base_path: str) -> None:
+    """Move all routes below a path. The probes remain at the root too."""
+    router = app.router
+    for resource in list(router.resources()):
+        router.unindex_resource(resource)
+        resource.add_prefix(base_path)
+        router.index_resource(resource)
+    router.add_get(base_path, frame.show_overview)
+    router.add_get("/live", health.live)
+    router.add_get("/ready", health.ready)
+
+
+def has_share(services: Services, address: str) -> bool:
+    """Return whether an address has a share of the connections.
+
+    Without keys, all local programs share an address. A proxy sends the requests of many callers.
+    """
+    proxies = TrustedProxies(services.options.trusted_proxies)
+    return services.authorizer.requires_key() and address not in proxies
 
 
 def is_loopback(host: str) -> bool:
@@ -293,15 +324,16 @@ def is_loopback(host: str) -> bool:
 
 def _middlewares(services: Services, options: WebOptions) -> list[Middleware]:
     """Return the middlewares, outermost first."""
-    hosts = frozenset(name.lower() for name in (*LOOPBACK, options.host, *options.hosts))
+    proxies = TrustedProxies(options.trusted_proxies)
     rate_limit = [limit_rate(options.rate, options.burst, identify_caller)] if options.rate else []
     return [
         _count_answers(services.traffic),
         compress,
+        *([read_forwarded(proxies)] if options.trusted_proxies else []),
         convert_errors,
         handle_errors,
         *rate_limit,
-        refuse_foreign_browsers(hosts),
+        refuse_foreign_browsers(options),
         refuse_undeclared,
         show_missing_page,
     ]

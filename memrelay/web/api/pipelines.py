@@ -47,6 +47,7 @@ from memrelay.web.openapi.shapes import (
     Rollback,
 )
 from memrelay.web.server.errors import BadRequest, Conflict, NotFound, Unprocessable, no_pipeline
+from memrelay.web.server.options import OPTIONS
 from memrelay.web.server.request_body import read_body, read_json_body
 from memrelay.web.services import get_services
 
@@ -292,7 +293,7 @@ async def _deployed_response(
     return json_response(
         body,
         200 if result.before else 201,
-        Location=f"/v1/pipelines/{deployed.uid}",
+        Location=f"{request.app[OPTIONS].base_path}/v1/pipelines/{deployed.uid}",
         ETag=f'"{deployed.hash}"',
     )
 

@@ -32,6 +32,7 @@ from memrelay.web.console import format as formats
 from memrelay.web.console.shared_reads import STATES, STATUS, describe_durability, list_notices
 from memrelay.web.openapi.route_docs import ANY, HTML, documented
 from memrelay.web.server.errors import NotAllowed, NotFound, Problem, Unauthorized, Unavailable
+from memrelay.web.server.options import OPTIONS
 from memrelay.web.server.path_hints import find_path_hint
 from memrelay.web.services import get_services
 
@@ -95,6 +96,7 @@ class Link(NamedTuple):
     current: str
 
 
+TEMPLATES = web.AppKey("templates", Environment)
 # The pages, by title.
 PAGES = web.AppKey("pages", dict[str, Page])
 
@@ -150,7 +152,7 @@ ASSETS = {
 
 
 def asset_url(name: str) -> str:
-    """Return the URL of a static file. It changes with the content."""
+    """Return the path of a static file. It changes with the content."""
     return f"/static/{name}?v={ASSETS[name].digest}"
 
 
@@ -171,43 +173,59 @@ def asset_response(request: web.Request, name: str) -> web.Response:
     )
 
 
-_templates = Environment(
-    loader=FileSystemLoader(Path(__file__).resolve().parent / "templates"),
-    autoescape=True,
-    undefined=StrictUndefined,
-    trim_blocks=True,
-    lstrip_blocks=True,
-)
-_templates.globals |= {
-    "asset": asset_url,
-    "version": VERSION,
-    "program": PROGRAM,
-    "is_checkout": IS_CHECKOUT,
-    "sample": sample,
-}
-_templates.filters |= {
-    "count": formats.format_count,
-    "rate": formats.format_rate,
-    "age": formats.format_age,
-    "bytes": formats.format_bytes,
-    "time": formats.format_time,
-    "pause": formats.format_pause,
-    "clip": formats.clip,
-    "code": formats.format_code,
-    "capitalize_first": formats.capitalize_first,
-}
+def make_templates(root: str) -> Environment:
+    """Return the templates of a console below the path `root`, which all their links begin with.
+
+    Macros are imported without context, so `root` is a global.
+    """
+    templates = Environment(
+        loader=FileSystemLoader(Path(__file__).resolve().parent / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    templates.globals |= {
+        "root": root,
+        "asset": lambda name: root + asset_url(name),
+        "version": VERSION,
+        "program": PROGRAM,
+        "is_checkout": IS_CHECKOUT,
+        "sample": sample,
+    }
+    templates.filters |= {
+        "count": formats.format_count,
+        "rate": formats.format_rate,
+        "age": formats.format_age,
+        "bytes": formats.format_bytes,
+        "time": formats.format_time,
+        "pause": formats.format_pause,
+        "clip": formats.clip,
+        "code": formats.format_code,
+        "capitalize_first": formats.capitalize_first,
+    }
+    return templates
 
 
-def render(template: str, /, status: int = 200, **values: Any) -> web.Response:
+def render(
+    request: web.Request, template: str, /, status: int = 200, **values: Any
+) -> web.Response:
     """Render a part of a page."""
-    text = _templates.get_template(template).render(values)
+    text = request.app[TEMPLATES].get_template(template).render(values)
     return web.Response(text=text, status=status, content_type="text/html", headers=HEADERS)
 
 
-def load_macro(template: str, name: str) -> Callable[..., Markup]:
+def load_macro(request: web.Request, template: str, name: str) -> Callable[..., Markup]:
     """Return a macro of a template."""
-    macro: Callable[..., Markup] = getattr(_templates.get_template(template).module, name)
+    loaded = request.app[TEMPLATES].get_template(template)
+    macro: Callable[..., Markup] = getattr(loaded.module, name)
     return macro
+
+
+def redirect(request: web.Request, path: str) -> web.Response:
+    """Redirect to a page of the console."""
+    location = request.app[OPTIONS].base_path + path
+    return web.Response(status=303, headers=HEADERS | {hdrs.LOCATION: location})
 
 
 async def render_page(
@@ -221,7 +239,7 @@ async def render_page(
     """Render a page with its navigation. `served` is the pipeline to which it belongs."""
     status = await _read_status(request)
     frame = _frame_values(request, page, served, status)
-    return render(template, **(frame | values))
+    return render(request, template, **(frame | values))
 
 
 def _frame_values(
@@ -343,7 +361,7 @@ class PageRoutes(web.RouteTableDef):
                         "uid": served.deployed.uid,
                         "caller": get_caller(request),
                     }
-                    return render(template, **(common | values))
+                    return render(request, template, **(common | values))
 
                 return await answer_refresh(request, served, make)
 
@@ -393,21 +411,27 @@ async def show_missing_page(request: web.Request, handler: Handler) -> web.Strea
 
 def redirect_to_login(request: web.Request) -> web.Response:
     """Redirect to the login page, which returns to the current page."""
-    target = request.rel_url.raw_path_qs
+    target = request.rel_url.raw_path_qs.removeprefix(request.app[OPTIONS].base_path)
     is_page = PAGE_PATHS.fullmatch(target) and target != "/"
     query = f"?next={quote(target, safe='/')}" if is_page else ""
-    return web.Response(status=303, headers=HEADERS | {hdrs.LOCATION: f"/login{query}"})
+    return redirect(request, f"/login{query}")
 
 
 def _render_error(request: web.Request, problem: Problem, title: str = "") -> web.Response:
     if isinstance(problem, NotAllowed):
         title = "Permission denied"
     frame = _frame_values(request, None) | {"title": title or problem.title}
-    response = render("error.html", problem.status, problem=problem, **frame)
+    response = render(request, "error.html", problem.status, problem=problem, **frame)
     headers = problem.as_response().headers
     if hdrs.RETRY_AFTER in headers:
         response.headers[hdrs.RETRY_AFTER] = headers[hdrs.RETRY_AFTER]
     return response
+
+
+@open_to_all
+async def show_overview(request: web.Request) -> web.Response:
+    """Redirect from the base path, which lacks the last slash, to the overview."""
+    return redirect(request, "/")
 
 
 @routes.get("/static/{name}")
@@ -472,7 +496,7 @@ async def answer_tagged(
     """Return a part of a page that depends only on a state, or 304 if the client has it."""
 
     async def make() -> web.Response:
-        return render(template, **values)
+        return render(request, template, **values)
 
     return await answer_changed(request, state, make)
 

@@ -7,11 +7,12 @@ from aiohttp import hdrs, web
 from memrelay.web.auth.access import open_to_all
 from memrelay.web.auth.authorizer import COOKIE, Caller
 from memrelay.web.console.format import capitalize_first
-from memrelay.web.console.frame import HEADERS, PAGE_PATHS, Page, as_page, render_page
+from memrelay.web.console.frame import PAGE_PATHS, Page, as_page, redirect, render_page
 from memrelay.web.openapi.route_docs import FORM, HTML, documented
 from memrelay.web.openapi.shapes import Login
 from memrelay.web.server.connection_limits import reading_unverified
 from memrelay.web.server.errors import BadRequest, TooLarge, Unauthorized
+from memrelay.web.server.options import OPTIONS
 from memrelay.web.server.request_body import read_body
 from memrelay.web.services import get_services
 
@@ -33,7 +34,7 @@ async def show_form(request: web.Request) -> web.Response:
     """Show the login form, or redirect to the overview if no key exists."""
     caller = await get_services(request).authorizer.get_caller_or_anonymous(request)
     if caller.sees_all and not caller.key:
-        return _redirect("/")
+        return redirect(request, "/")
     return await _render_form(request, 200, "", _parse_next(request.query.get("next", "")))
 
 
@@ -59,15 +60,15 @@ async def log_in(request: web.Request) -> web.Response:
         fault = f"{capitalize_first(error.detail)}."
         return await _render_form(request, 401, fault, target)
     token, max_age_s = await _start_session(request, caller)
-    response = _redirect(target)
+    response = redirect(request, target)
     response.set_cookie(
         COOKIE,
         token,
         max_age=max_age_s,
-        path="/",
+        path=request.app[OPTIONS].base_path or "/",
         httponly=True,
         samesite="Strict",
-        secure=request.headers.get(hdrs.ORIGIN, "").startswith("https:"),
+        secure=request.secure or request.headers.get(hdrs.ORIGIN, "").startswith("https:"),
     )
     return response
 
@@ -99,8 +100,9 @@ async def log_out(request: web.Request) -> web.Response:
     if token := request.cookies.get(COOKIE):
         await services.catalog.sessions.end(token)
         await services.authorizer.get_credentials(refresh=True)
-    response = _redirect("/login")
-    response.del_cookie(COOKIE, path="/", httponly=True, samesite="Strict")
+    response = redirect(request, "/login")
+    path = request.app[OPTIONS].base_path or "/"
+    response.del_cookie(COOKIE, path=path, httponly=True, samesite="Strict")
     return response
 
 
@@ -120,7 +122,3 @@ async def _read_form(request: web.Request) -> dict[str, str]:
 def _parse_next(path: str) -> str:
     """Return the path if it is a page of the console, otherwise the overview."""
     return path if PAGE_PATHS.fullmatch(path) else "/"
-
-
-def _redirect(path: str) -> web.Response:
-    return web.Response(status=303, headers=HEADERS | {hdrs.LOCATION: path})

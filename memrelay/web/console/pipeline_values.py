@@ -19,6 +19,7 @@ from memrelay.web.console.examples import (
 )
 from memrelay.web.console.format import LogRow, to_log_row
 from memrelay.web.server.errors import NotFound
+from memrelay.web.server.options import find_public_url
 from memrelay.web.services import get_services
 from memrelay.web.trace.dead_letter_rows import read_rows
 
@@ -37,7 +38,7 @@ async def pipeline_values(request: web.Request, served: Served) -> dict[str, Any
     agents, options = list_agents(served.bundle), get_services(request).options
     values, commands = await log_values(request, served), list_commands(served.bundle)
     address = SwarmAddress(
-        f"{request.scheme}://{request.host}",
+        find_public_url(request),
         redis_cli(options.bus_name, options.bus_password_file),
         served.deployed.uid,
         values["swarm"],

@@ -11,6 +11,7 @@ from memrelay.web.console.frame import Page, as_page, render_page
 from memrelay.web.openapi.reference import COMMON, Reference
 from memrelay.web.openapi.route_docs import HTML, documented
 from memrelay.web.server.errors import NotFound
+from memrelay.web.server.options import find_public_url
 from memrelay.web.services import get_services
 
 PAGE = Page("API reference", "/docs", menu="main", order=90, scopes=())
@@ -73,7 +74,7 @@ async def group(request: web.Request) -> web.Response:
         "docs_group.html",
         title=found.group.title,
         group=found,
-        server=f"{request.scheme}://{request.host}",
+        server=find_public_url(request),
         common_errors=COMMON,
     )
 

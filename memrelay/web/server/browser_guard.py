@@ -11,6 +11,8 @@ A web page can make its visitor's browser send requests to a server on loopback:
   errors included, have the same security headers.
 """
 
+from urllib.parse import urlsplit
+
 from aiohttp import hdrs, web
 from aiohttp.typedefs import Handler, Middleware
 from multidict import istr
@@ -22,10 +24,15 @@ from memrelay.web.server.errors import (
     UnsupportedMediaType,
     WrongHost,
 )
+from memrelay.web.server.forwarded import parse_address
+from memrelay.web.server.options import OPTIONS, WebOptions
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 # Paths to which the console's own pages send forms.
 FORM_PATHS = ("/login", "/logout")
+# Paths that orchestrators and load balancers probe, often by the address of the server.
+PROBE_PATHS = ("/live", "/ready")
+DEFAULT_PORTS = {"http": ":80", "https": ":443"}
 SAFE_METHODS = (hdrs.METH_GET, hdrs.METH_HEAD, hdrs.METH_OPTIONS)
 # W3C Fetch Metadata: the origin of a request and the use of its response.
 FETCH_SITE = istr("Sec-Fetch-Site")
@@ -43,17 +50,22 @@ SECURITY_HEADERS = {
 }
 
 
-def refuse_foreign_browsers(hosts: frozenset[str]) -> Middleware:
-    """Return the middleware. `hosts` are the accepted host names, without ports."""
+def refuse_foreign_browsers(options: WebOptions) -> Middleware:
+    """Return the middleware. It accepts the configured host names and those of loopback."""
+    public = urlsplit(options.public_url)
+    names = (*LOOPBACK, options.host, *options.hosts, *filter(None, (public.hostname,)))
+    hosts = frozenset(map(_normalize_host_name, names))
+    own_origin = f"{public.scheme}://{public.netloc}"
 
     @web.middleware
     async def check_browser(request: web.Request, handler: Handler) -> web.StreamResponse:
         headers = request.headers
         host = headers.get(hdrs.HOST, "")
-        if parse_host_name(host) not in hosts:
-            raise _host_error(host)
+        name = parse_host_name(host)
+        if name not in hosts and _normalize_host_name(name) not in hosts:
+            _check_probe(request, host)
         if request.method not in SAFE_METHODS or hdrs.UPGRADE in headers:
-            _check_origin(request, host)
+            _check_origin(request, host, own_origin)
         elif headers.get(FETCH_SITE) not in SAME_SITE:
             _check_navigation(request)
         return await handler(request)
@@ -69,6 +81,18 @@ async def add_security_headers(_: web.Request, response: web.StreamResponse) -> 
         response.headers[CONTENT_SECURITY_POLICY] = policy
 
 
+def _check_probe(request: web.Request, host: str) -> None:
+    """Allow a probe by address. DNS rebinding needs a name. Raises BadRequest and WrongHost.
+
+    No probe uses 0.0.0.0, by which pages of other sites can reach a server on loopback.
+    """
+    path = request.path.removeprefix(request.app[OPTIONS].base_path)
+    is_probe = request.method in SAFE_METHODS and path in PROBE_PATHS
+    address = parse_address(host)
+    if not is_probe or address is None or address.is_unspecified:
+        raise _host_error(host)
+
+
 def _host_error(host: str) -> Problem:
     if not host:
         return BadRequest("the Host header is missing")
@@ -78,19 +102,20 @@ def _host_error(host: str) -> Problem:
     )
 
 
-def _check_origin(request: web.Request, host: str) -> None:
+def _check_origin(request: web.Request, host: str, own_origin: str) -> None:
     """Check a request that changes data or opens a WebSocket. Clients other than browsers pass."""
     headers = request.headers
     origin, site = headers.get(hdrs.ORIGIN), headers.get(FETCH_SITE)
     if origin is None and site is None and hdrs.REFERER not in headers:
         return
-    if origin is not None and origin.partition("://")[2] != host:
+    if origin is not None and not (origin == own_origin or _is_origin_of(origin, host)):
         raise ForbiddenOrigin(
             f"a page of {origin[:100]} sent this request; only this server's pages may"
         )
     if site not in SAME_SITE:
         raise ForbiddenOrigin("a page of another site sent this request; only this server's may")
-    if origin is not None and request.path in FORM_PATHS:
+    path = request.path.removeprefix(request.app[OPTIONS].base_path)
+    if origin is not None and path in FORM_PATHS:
         return
     is_json = request.content_type == "application/json"
     if request.method not in SAFE_METHODS and not is_json and hdrs.AUTHORIZATION not in headers:
@@ -102,6 +127,19 @@ def _check_navigation(request: web.Request) -> None:
     headers = request.headers
     if (headers.get(FETCH_MODE), headers.get(FETCH_DEST)) != ("navigate", "document"):
         raise ForbiddenOrigin("a page of another site may link to this page, not fetch or embed it")
+
+
+def _is_origin_of(origin: str, host: str) -> bool:
+    """Return whether an origin has the host. A default port may be missing from either."""
+    scheme, _, own = origin.partition("://")
+    port = DEFAULT_PORTS.get(scheme, "")
+    return own == host or own.lower().removesuffix(port) == host.lower().removesuffix(port)
+
+
+def _normalize_host_name(name: str) -> str:
+    """Return the name in lower case without the dot of the root, or the shortest address."""
+    address = parse_address(name)
+    return name.lower().removesuffix(".") if address is None else str(address)
 
 
 def parse_host_name(host: str) -> str:

@@ -27,7 +27,7 @@ BUSY = inf
 SWEEP_S = 0.5
 # Rejections per sweep that send a response. Further connections are closed without one.
 MAX_EXPLAINED_REJECTIONS = 200
-# The holder of connections without a share: local programs while no key exists.
+# The holder of connections without a share: local programs while no key exists, and proxies.
 UNLIMITED = ""
 MakeProtocol = Callable[[], asyncio.Protocol]
 
@@ -74,8 +74,8 @@ class ConnectionLimits:
     """Creates the protocol of each new connection and closes connections that are too slow.
 
     `make_protocol` creates aiohttp's protocol. At most `max_connections` may be open, of which one
-    holder may have the part `share`. A request head may take `timeout_s`. `requires_key` returns
-    whether callers need a key.
+    holder may have the part `share`. A request head may take `timeout_s`. `has_share` returns
+    whether an address is a holder.
     """
 
     def __init__(
@@ -86,10 +86,10 @@ class ConnectionLimits:
         traffic: Traffic,
         *,
         share: float,
-        requires_key: Callable[[], bool],
+        has_share: Callable[[str], bool],
     ) -> None:
         self.make_protocol, self._traffic = make_protocol, traffic
-        self._requires_key = requires_key
+        self._has_share = has_share
         self._max_connections = max_connections
         self.max_held = max(1, int(max_connections * share))
         # The connections of each holder, in the order in which it got them.
@@ -119,15 +119,12 @@ class ConnectionLimits:
         self._closed = True
 
     def admit(self, connection: "LimitedConnection", transport: asyncio.Transport) -> bool:
-        """Count a new connection, or reject it and return False.
-
-        Without keys, all local programs share an address, so it has no share.
-        """
+        """Count a new connection, or reject it and return False."""
         if self._closed:
             transport.abort()
             return False
         address = str((transport.get_extra_info("peername") or ("",))[0])
-        holder = f"address {address}" if self._requires_key() else UNLIMITED
+        holder = f"address {address}" if self._has_share(address) else UNLIMITED
         if self._traffic.connections < self._max_connections and self._make_room(holder):
             self._traffic.connections += 1
             self._held[holder][connection] = None

@@ -14,6 +14,7 @@ from aiohttp import hdrs, web
 from aiohttp.typedefs import Handler
 
 from memrelay.web.server.errors import PROBLEM_TYPE
+from memrelay.web.server.options import OPTIONS
 
 Json = dict[str, Any]
 Declared = TypeVar("Declared", bound=Callable[..., Any])
@@ -103,7 +104,9 @@ def _find_dialect(request: web.Request) -> ErrorDialect | None:
     match = request.match_info
     if match.http_exception is None:
         return get_error_dialect(match.handler)
-    path = _ANY_PIPELINE_PREFIX.sub("", request.path, count=1)
+    path = _ANY_PIPELINE_PREFIX.sub(
+        "", request.path.removeprefix(request.app[OPTIONS].base_path), count=1
+    )
     by_prefix = {
         prefix: dialect
         for dialect in request.app[DIALECTS]

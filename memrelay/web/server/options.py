@@ -1,6 +1,7 @@
 """The options of the web server, and the issuers of JWTs in them."""
 
 from dataclasses import dataclass, field
+from ipaddress import IPv4Network, IPv6Network
 
 from aiohttp import web
 
@@ -35,8 +36,12 @@ class WebOptions:
     port: int = 8765
     # Accepted Host names in addition to those of loopback.
     hosts: tuple[str, ...] = ()
+    # The path below which everything is served, such as `/memrelay`. "" for none.
+    base_path: str = ""
     # The URL of this server as callers see it. "" if it is not configured.
     public_url: str = ""
+    # Networks whose X-Forwarded headers are believed.
+    trusted_proxies: tuple[IPv4Network | IPv6Network, ...] = ()
     message_bytes: int = 1 << 20
     # Of the body of a webhook; 0 for message_bytes.
     webhook_bytes: int = 0
@@ -72,3 +77,9 @@ class WebOptions:
 
 
 OPTIONS = web.AppKey("options", WebOptions)
+
+
+def find_public_url(request: web.Request) -> str:
+    """Return the URL of this server for its callers: the configured one, or that of the request."""
+    options = request.app[OPTIONS]
+    return options.public_url or f"{request.scheme}://{request.host}{options.base_path}"

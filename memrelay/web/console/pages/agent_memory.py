@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 import orjson
-from aiohttp import hdrs, web
+from aiohttp import web
 
 from memrelay.memory.engine.timestamps import format_time
 from memrelay.memory.models.agent_memory import EPISODE_KIND, PROCEDURE_KIND, USER_KIND
@@ -20,7 +20,7 @@ from memrelay.memory.validation import parse_number
 from memrelay.web.api.directory import Served
 from memrelay.web.api.operations import call_operation
 from memrelay.web.auth.access import get_caller, list_visible
-from memrelay.web.console.frame import HEADERS, Page, PageRoutes, render_page
+from memrelay.web.console.frame import Page, PageRoutes, redirect, render_page
 from memrelay.web.models.pipelit.sections import (
     CHECKPOINTS,
     EPISODES,
@@ -296,8 +296,7 @@ async def memories(request: web.Request) -> web.Response:
     page = await _list(request, view)
     items, total = page["items"], page["total"]
     if not items and total:
-        last_page = view.url(page=_count_pages(total))
-        return web.Response(status=303, headers=HEADERS | {hdrs.LOCATION: last_page})
+        return redirect(request, view.url(page=_count_pages(total)))
     return await render_page(
         request,
         PAGE,

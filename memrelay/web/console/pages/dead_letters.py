@@ -68,7 +68,7 @@ async def dead_letters_fragment(request: web.Request) -> web.Response:
     """Return the groups of dead letters, or the letters of one group."""
 
     async def make() -> web.Response:
-        return render("fragments/dead_letters.html", **await _page_values(request))
+        return render(request, "fragments/dead_letters.html", **await _page_values(request))
 
     # Ages are shown in minutes.
     return await answer_changed(request, (await read_state(request), int(time.time() // 60)), make)
@@ -190,7 +190,7 @@ async def letter_fragment(request: web.Request) -> web.Response:
     """Return a dead letter with its message, or that it is gone."""
 
     async def make() -> web.Response:
-        return render("fragments/dead_letter.html", **await _read_letter(request))
+        return render(request, "fragments/dead_letter.html", **await _read_letter(request))
 
     return await answer_changed(request, await read_state(request), make)
 

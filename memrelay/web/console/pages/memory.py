@@ -234,7 +234,7 @@ async def _list_values(request: web.Request, served: Served) -> dict[str, Any]:
     """Return the template values of the list."""
     view = _parse(request, served)
     # The records of a page repeat their values.
-    narrow, badge = cache(view.url_with), load_macro("memory_meta.html", "badge")
+    narrow, badge = cache(view.url_with), load_macro(request, "memory_meta.html", "badge")
     return {
         "view": view,
         "listed": await _read(request, served, view),

@@ -44,7 +44,7 @@ async def tree_fragment(request: web.Request) -> web.Response:
     served = await find_served(request)
 
     async def make() -> web.Response:
-        return render("fragments/trace.html", **await _trace_values(request, served))
+        return render(request, "fragments/trace.html", **await _trace_values(request, served))
 
     # The state of a pipeline does not change when a replay fails again.
     version = await get_services(request).catalog.dead_letters.read_version()

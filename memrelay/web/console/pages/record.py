@@ -39,6 +39,7 @@ from memrelay.web.console.record_reads import (
 )
 from memrelay.web.console.word_diff import WordDiff, compare_words
 from memrelay.web.server.errors import NotFound
+from memrelay.web.server.options import find_public_url
 from memrelay.web.services import get_services
 
 Json = dict[str, Any]
@@ -208,14 +209,13 @@ async def record(request: web.Request) -> web.Response:
         return await _show_erasure(request, served, ref)
     present = reading.record
     nearby = await read_nearby(request, ref, present) if present else Nearby([], [])
-    origin = f"{request.scheme}://{request.host}"
     return await render_page(
         request,
         PAGE,
         "record.html",
         served,
         nearby=nearby,
-        commands=make_record_commands(origin, ref),
+        commands=make_record_commands(find_public_url(request), ref),
         **_text_values(request, served, ref, reading),
         **await _history_values(request, ref, reading),
     )

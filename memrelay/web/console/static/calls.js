@@ -2,6 +2,7 @@
 "use strict";
 
 const calls = (() => {
+  const { root } = document.documentElement.dataset;   // the path below which the server lies, "" for none
   const LOGGED_OUT = "You are logged out. Log in again.";
   const SILENT = "The server does not respond. The change may still be applied; send it again to be sure.";
 
@@ -30,5 +31,5 @@ const calls = (() => {
     return body?.detail ?? `The server answers with error ${status}.`;
   }
 
-  return { call, describe };
+  return { call, describe, root };
 })();

@@ -22,7 +22,7 @@
     // Nothing else on the page works without the first key.
     if (key.is_first) document.querySelectorAll("main > section").forEach((one) => { one.hidden = one !== box; });
     buttons.replaceChildren(dom.makeButton(key.is_first ? "I have stored it. Log in" : "I have stored it",
-      () => close(key.is_first ? (key.scopes.includes("admin") ? "/login?next=/keys" : "/login") : "")));
+      () => close(key.is_first ? `${calls.root}/login${key.scopes.includes("admin") ? "?next=/keys" : ""}` : "")));
     form.reset();
     box.scrollIntoView({ block: "nearest" });
     box.focus();

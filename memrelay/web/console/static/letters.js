@@ -3,8 +3,8 @@
 "use strict";
 
 (() => {
-  const { byId, make } = dom, { call, describe } = calls, box = byId("replaying"), main = byId("main");
-  const PAGE = 100, LIST = "/v1/dead-letters";
+  const { byId, make } = dom, { call, describe, root } = calls, box = byId("replaying"), main = byId("main");
+  const PAGE = 100, LIST = `${root}/v1/dead-letters`;
   const POLL_MS = 200, PATIENCE_MS = 10000, SHOW_MS = 500;
   let isStopped = false, shownAt = 0;
 
@@ -74,7 +74,7 @@
         showProgress(count, total);
         const name = `${uid}/${encodeURIComponent(id)}`, fault = isStopped ? "" : await replay(name, attempts, wait);
         if (isStopped || fault) {
-          show(`Stopped after ${count} of ${total}. ${fault}`, fault && `/dead-letters/${name}`);
+          show(`Stopped after ${count} of ${total}. ${fault}`, fault && `${root}/dead-letters/${name}`);
           return refresh(true);
         }
         count += 1;

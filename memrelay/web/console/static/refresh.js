@@ -69,7 +69,8 @@
     if (!parts.includes(detail.elt)) return;
     const { status } = detail.xhr;
     if (status === 401 && !document.querySelector("[data-dirty]")) {
-      location.assign(`/login?next=${encodeURIComponent(location.pathname + location.search)}`);
+      const page = location.pathname.slice(calls.root.length) + location.search;
+      location.assign(`${calls.root}/login?next=${encodeURIComponent(page)}`);
     } else if (status === 401) {
       fault = "You are logged out. Log in again.";
     } else if (!detail.successful && status !== 304) {

@@ -12,7 +12,7 @@
   function search() {
     const [box] = listVisible("[data-search]");
     if (box) box.focus();
-    else location.assign("/find");
+    else location.assign(`${calls.root}/find`);
   }
 
   function move(step) {

@@ -110,7 +110,7 @@
   async function offerPipelines() {
     if (pipelines.dataset.asked) return;
     pipelines.dataset.asked = "yes";
-    const { ok, body } = await calls.call(`GET /v1/pipelines?limit=${MAX_PIPELINES}`);
+    const { ok, body } = await calls.call(`GET ${calls.root}/v1/pipelines?limit=${MAX_PIPELINES}`);
     if (!ok) return;
     const { items } = body;
     pipelines.replaceChildren(...items.map((item) => new Option(item.name, item.pipeline_uid)));

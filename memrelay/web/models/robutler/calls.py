@@ -15,6 +15,7 @@ from memrelay.web.models.routes import find_pipeline
 from memrelay.web.models.shapes import to_shape
 from memrelay.web.server.error_dialects import PIPELINE_PREFIX
 from memrelay.web.server.errors import BadRequest
+from memrelay.web.server.options import OPTIONS
 
 Json = dict[str, Any]
 IDENTITY = {"agentId": AGENT, "chatId": CHAT, "userId": USER}
@@ -137,7 +138,7 @@ def read_key(request: web.Request) -> str:
     aiohttp's own decoding cannot tell an invalid escape from a literal one. Raises BadRequest.
     """
     prefix = PIPELINE_PREFIX if "uid" in request.match_info else ""
-    slashes = (prefix + MEMORY).count("/") + 1
+    slashes = (request.app[OPTIONS].base_path + prefix + MEMORY).count("/") + 1
     raw = request.rel_url.raw_path.split("/", slashes)[slashes]
     try:
         return unquote(raw, errors="strict")

@@ -1,0 +1,142 @@
+"""A server below a sub-path, and behind a reverse proxy that terminates TLS."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlencode
+
+import pytest
+
+from memrelay.web.console import frame
+from tests.support.http import Answer
+from tests.support.keys import ApiKey, await_closed, make_key
+from tests.support.listener import Listener
+from tests.support.mcp_calls import McpCalls
+from tests.support.web_system import WebSystem
+
+BASE, PUBLIC = "/memrelay", "https://memory.example/memrelay"
+FORWARDED = {
+    "Host": "memory.example",
+    "X-Forwarded-Proto": "https",
+    "X-Forwarded-For": "203.0.113.7",
+    "Origin": "https://memory.example",
+    "Sec-Fetch-Site": "same-origin",
+}
+TEMPLATES = Path(frame.__file__).parent / "templates"
+# An address in an attribute, or the path of a call, that does not begin with the base path.
+ROOTLESS = re.compile(r'(?:href|src|action|hx-get|data-[a-z]+)="(?:[A-Z]+ )?/')
+
+
+@pytest.fixture(scope="module")
+def proxied() -> Iterator[tuple[WebSystem, ApiKey]]:
+    """Start a system whose web server trusts a proxy on this machine, with a key."""
+    with WebSystem() as system:
+        key = make_key(system.system.root)
+        await_closed(system)
+        system.start_web(
+            WEB__BASE_PATH=f"{BASE}/",
+            WEB__PUBLIC_URL=PUBLIC,
+            WEB__TRUSTED_PROXIES="127.0.0.1,10.0.0.0/8",
+            WEB__RATE="1",
+            WEB__BURST="3",
+        )
+        yield system, key
+
+
+def log_in(system: WebSystem, key: ApiKey, target: str, **headers: str) -> Answer:
+    form = {"Content-Type": "application/x-www-form-urlencoded"} | FORWARDED | headers
+    return system.post(f"{BASE}/login", urlencode({"key": key.text, "next": target}), **form)
+
+
+def test_everything_lies_below_the_base_path(proxied: tuple[WebSystem, ApiKey]) -> None:
+    system, key = proxied
+    uid, bearer = system.deploy(), key.headers
+    for path in ("/", "/v1/pipelines", "/openapi.json", "/login", f"/webhooks/{uid}/memory_write_"):
+        assert system.get(path).status == 404
+    page = system.get(BASE + "/", Accept="text/html")
+    assert (page.status, page.headers["location"]) == (303, f"{BASE}/login")
+    assert system.get(BASE, Accept="text/html").headers["location"] == f"{BASE}/"
+
+    sent = system.post(
+        f"{BASE}/v1/pipelines/{uid}/swarms/chat/messages?wait=60", {"text": "/write tea"}, **bearer
+    )
+    assert "guid" in sent.texts[0]
+    tools = McpCalls(system.url, f"{BASE}/mcp/{uid}", key)("tools/list")["tools"]
+    assert tools
+    messages = f"{BASE}/v1/pipelines/{uid}/swarms/chat/messages"
+    with Listener(system.url, uid, path=messages, **bearer) as listener:
+        assert listener.answer.status == 101
+    openapi = system.get(f"{BASE}/openapi.json").json
+    assert openapi["servers"] == [{"url": PUBLIC}]
+    assert "/v1/pipelines" in openapi["paths"]
+
+
+def test_the_console_shows_and_follows_the_public_url(proxied: tuple[WebSystem, ApiKey]) -> None:
+    system, key = proxied
+    uid = system.deploy()
+    logged_in = log_in(system, key, f"/pipelines/{uid}")
+    parts = logged_in.headers["set-cookie"].split("; ")
+    assert logged_in.headers["location"] == f"{BASE}/pipelines/{uid}"
+    assert {f"Path={BASE}", "Secure", "HttpOnly", "SameSite=Strict"} <= set(parts)
+    cookie = {"Cookie": parts[0]}
+    page = system.get(f"{BASE}/pipelines/{uid}", **cookie).body.decode()
+    assert f"curl &#39;{PUBLIC}/v1/pipelines/{uid}/" in page
+    links = set(re.findall(r'(?:href|src|action|hx-get)="(/[^"]*)"', page))
+    assert links and all(link.startswith(f"{BASE}/") for link in links)
+    foreign = log_in(system, key, "/", Origin="https://evil.example")
+    assert foreign.problem[0] == 403
+
+
+def test_templates_begin_all_addresses_with_the_base_path() -> None:
+    faults = [
+        (file.name, found)
+        for file in TEMPLATES.rglob("*.html")
+        for found in ROOTLESS.findall(file.read_text())
+    ]
+    assert faults == []
+
+
+def test_the_rate_limit_counts_clients_and_not_the_proxy(
+    proxied: tuple[WebSystem, ApiKey],
+) -> None:
+    """A client cannot choose its address: only what trusted proxies have added counts."""
+    system, _ = proxied
+
+    def ask(forwarded_for: str) -> int:
+        headers = {"Host": "memory.example", "X-Forwarded-For": forwarded_for}
+        return system.get(f"{BASE}/openapi.json", **headers).status
+
+    spent = [ask(f"198.51.100.{number}, 203.0.113.9, 10.1.2.3") for number in range(5)]
+    assert spent[:3] == [200] * 3 and 429 in spent[3:]
+    assert ask("203.0.113.10, 10.1.2.3") == 200
+
+
+def test_only_trusted_proxies_are_believed(keyed: WebSystem) -> None:
+    answer = keyed.get("/live", X_Forwarded_Host="memory.example", X_Forwarded_For="203.0.113.7")
+    assert answer.status == 200
+    assert keyed.get("/live", Host="memory.example").problem[0] == 421
+
+
+def test_a_trusted_proxy_restores_the_host(proxied: tuple[WebSystem, ApiKey]) -> None:
+    system, _ = proxied
+    assert system.get(f"{BASE}/live", X_Forwarded_Host="memory.example").status == 200
+    assert system.get(f"{BASE}/live", X_Forwarded_Host="evil.example").problem[0] == 421
+
+
+@pytest.mark.parametrize(
+    "host", ["LOCALHOST", "localhost.", "Localhost.:8765", "[::1]:80", "[0:0:0:0:0:0:0:1]"]
+)
+def test_spellings_of_an_accepted_host_pass(web_system: WebSystem, host: str) -> None:
+    assert web_system.get("/v1/pipelines", Host=host).status == 200
+
+
+@pytest.mark.parametrize("host", ["10.1.2.3", "10.1.2.3:8765", "[fd00::7]:8765"])
+def test_probes_by_address_pass_and_other_requests_do_not(
+    web_system: WebSystem, proxied: tuple[WebSystem, ApiKey], host: str
+) -> None:
+    for path in ("/live", "/ready"):
+        assert web_system.get(path, Host=host).status == 200
+        assert proxied[0].get(path, Host=host).status == 200
+        assert web_system.get(path, Host="10.1.2.3.evil.example").problem[0] == 421
+    assert web_system.get("/v1/pipelines", Host=host).problem[0] == 421
+    assert web_system.post("/ready", Host=host).problem[0] == 421
