@@ -281,6 +281,9 @@ def make_app(services: Services) -> web.Application:
     register_models(app)
     app[DIALECTS] = list_dialects(app)
     app[documents.DOCUMENT] = build_document(app)
+    server = options.public_url or options.base_path
+    if server:
+        app[documents.DOCUMENT] |= {"servers": [{"url": server}]}
     app[documents.REFERENCE] = read_reference(app[documents.DOCUMENT])
     if options.base_path:
         move_below(app, options.base_path)

@@ -52,7 +52,10 @@ def ask(
     body: bytes | dict[str, Any] | str = b"",
     headers: Mapping[str, str] | None = None,
 ) -> Answer:
-    """Send one request on a new connection. An underscore in a header name stands for a hyphen."""
+    """Send one request on a new connection. An underscore in a header name stands for a hyphen.
+
+    `path` lies below that of the URL.
+    """
     data = (
         json.dumps(body).encode()
         if isinstance(body, dict)
@@ -63,7 +66,7 @@ def ask(
     named = {name.replace("_", "-"): value for name, value in (headers or {}).items()}
     connection = HTTPConnection(urlsplit(url).netloc, timeout=120)
     try:
-        connection.request(method, path, body=data or None, headers=named)
+        connection.request(method, urlsplit(url).path + path, body=data or None, headers=named)
         got = connection.getresponse()
         answer = Answer(
             got.status, {name.lower(): value for name, value in got.getheaders()}, got.read()

@@ -51,7 +51,7 @@ class Listener:
             "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==",
         } | {name.replace("_", "-"): headers[name] for name in headers}
         lines = [
-            f"GET {path}{query} HTTP/1.1",
+            f"GET {parts.path}{path}{query} HTTP/1.1",
             *[f"{k}: {v}" for k, v in given.items()],
         ]
         self.socket.sendall("\r\n".join([*lines, "", ""]).encode())

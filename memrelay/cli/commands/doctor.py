@@ -16,6 +16,7 @@ from memrelay.cli.doctor import (
     Finding,
     callers,
     fault,
+    file_systems,
     folders,
     ok,
     server,
@@ -35,6 +36,7 @@ from memrelay.cli.terminal.readable import counted
 COLORS = {"ok": typer.colors.GREEN, "warning": typer.colors.YELLOW, "fault": typer.colors.RED}
 LOCAL_CHECKS: tuple[Check, ...] = (
     folders.check_folders,
+    file_systems.check_file_system,
     folders.check_sqlite,
     folders.check_handles,
     service.check_catalog,

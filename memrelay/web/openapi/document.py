@@ -187,8 +187,6 @@ def build_document(app: web.Application) -> Json:
         else:
             item = _describe_route(route, path, outputs, _query_schemas(app))
         paths.setdefault(path, {})[route.method.lower()] = _complete(item, route, path)
-    options = app[SERVICES].options
-    server = options.public_url or options.base_path
     return {
         "openapi": "3.1.0",
         "info": {
@@ -197,7 +195,6 @@ def build_document(app: web.Application) -> Json:
             "license": LICENSE,
             "description": DESCRIPTION,
         },
-        **({"servers": [{"url": server}]} if server else {}),
         "tags": _describe_tags(paths),
         "paths": dict(sorted(paths.items())),
         "components": {
