@@ -84,6 +84,14 @@ def test_variables_of_other_programs_are_ignored(config: Path) -> None:
         ("memory: {threads: yes}", "memory.threads: must be a valid integer"),
         ("memory: {threads: 5}", "memory.threads: must be less than or equal to 4"),
         ("memory: {root: 7}", "memory.root: must be a path"),
+        ("web: {base_path: 'memrelay'}", "web.base_path: must be empty, or a path such as"),
+        ("web: {base_path: '/a/../b'}", "web.base_path: must be empty, or a path such as"),
+        ("web: {public_url: 'memory.example'}", "web.public_url: must be the URL of this server"),
+        (
+            "web: {base_path: /relay, public_url: 'https://memory.example'}",
+            "web.public_url: must have the path of web.base_path, /relay",
+        ),
+        ("web: {trusted_proxies: [nginx]}", "web.trusted_proxies: must be a list of addresses"),
         ("memory: 7", "memory: must hold settings, one per line"),
         (
             "log: {level: loud}",

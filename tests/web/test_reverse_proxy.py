@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 import pytest
 
 from memrelay.web.console import frame
+from tests.support.child import CHECKOUT
 from tests.support.http import Answer, send_raw
 from tests.support.keys import ApiKey, await_closed, make_key
 from tests.support.listener import Listener
@@ -23,6 +24,7 @@ FORWARDED = {
     "Origin": "https://memory.example",
     "Sec-Fetch-Site": "same-origin",
 }
+NAMES = {"nginx.conf": "nginx", "Caddyfile": "Caddy"}
 TEMPLATES = Path(frame.__file__).parent / "templates"
 # An address in an attribute, or the path of a call, that does not begin with the base path.
 ROOTLESS = re.compile(r'(?:href|src|action|hx-get|data-[a-z]+)="(?:[A-Z]+ )?/')
@@ -95,6 +97,18 @@ def test_templates_begin_all_addresses_with_the_base_path() -> None:
         for found in ROOTLESS.findall(file.read_text())
     ]
     assert faults == []
+
+
+@pytest.mark.parametrize("name", ["nginx.conf", "Caddyfile"])
+def test_the_documents_quote_the_configurations(name: str) -> None:
+    """The files are tested or validated, so the documents repeat them line by line."""
+    lines = [
+        line.strip() for line in (CHECKOUT / "deploy" / "proxy" / name).read_text().split("\n")
+    ]
+    blocks = (CHECKOUT / "docs" / "proxies.md").read_text().split(f"## {NAMES[name]}\n")[1]
+    block = [line.strip() for line in blocks.split("```")[1].strip().split("\n")][name[0] == "n" :]
+
+    assert "\n".join(block) in "\n".join(lines)
 
 
 def test_the_rate_limit_counts_clients_and_not_the_proxy(

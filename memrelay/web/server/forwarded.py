@@ -1,7 +1,7 @@
 """The address, scheme and host name of a client, as a trusted reverse proxy reports them.
 
-Only X-Forwarded-For, -Proto and -Host of a peer in `web.trusted_proxies` are read. Everybody else
-could invent them.
+X-Forwarded-For, -Proto and -Host are read from peers in `web.trusted_proxies` only, because any
+other client could invent them.
 """
 
 from collections.abc import Sequence
