@@ -80,6 +80,7 @@ def test_json_has_a_line_for_each_finding(program: Program) -> None:
         "settings",
         "memory.root",
         "bus.data",
+        "file system",
         "sqlite",
         "handles",
         "catalog",

@@ -84,14 +84,6 @@ def test_variables_of_other_programs_are_ignored(config: Path) -> None:
         ("memory: {threads: yes}", "memory.threads: must be a valid integer"),
         ("memory: {threads: 5}", "memory.threads: must be less than or equal to 4"),
         ("memory: {root: 7}", "memory.root: must be a path"),
-        ("web: {base_path: 'memrelay'}", "web.base_path: must be empty, or a path such as"),
-        ("web: {base_path: '/a/../b'}", "web.base_path: must be empty, or a path such as"),
-        ("web: {public_url: 'memory.example'}", "web.public_url: must be the URL of this server"),
-        (
-            "web: {base_path: /relay, public_url: 'https://memory.example'}",
-            "web.public_url: must have the path of web.base_path, /relay",
-        ),
-        ("web: {trusted_proxies: [nginx]}", "web.trusted_proxies: must be a list of addresses"),
         ("memory: 7", "memory: must hold settings, one per line"),
         (
             "log: {level: loud}",
@@ -487,3 +479,26 @@ def test_the_bus_address_has_the_tls_files(tmp_path: Path) -> None:
         "",
         "/etc/key.pem",
     )
+
+
+@pytest.mark.parametrize(
+    ("written", "fault"),
+    [
+        ("web: {base_path: 'memrelay'}", "web.base_path: must be empty, or a path such as"),
+        ("web: {base_path: '/a/../b'}", "web.base_path: must be empty, or a path such as"),
+        ("web: {public_url: 'memory.example'}", "web.public_url: must be the URL of this server"),
+        (
+            "web: {base_path: /relay, public_url: 'https://memory.example'}",
+            "web.public_url: must have the path of web.base_path, /relay",
+        ),
+        ("web: {trusted_proxies: [nginx]}", "web.trusted_proxies: must be a list of addresses"),
+    ],
+)
+def test_the_settings_of_a_reverse_proxy_are_checked(
+    config: Path, written: str, fault: str
+) -> None:
+    config.write_text(written)
+
+    (found,) = faults_of(config, {})
+
+    assert fault in found
