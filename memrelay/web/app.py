@@ -336,7 +336,7 @@ def _middlewares(services: Services, options: WebOptions) -> list[Middleware]:
         convert_errors,
         handle_errors,
         *rate_limit,
-        refuse_foreign_browsers(options),
+        refuse_foreign_browsers(options, services.authorizer.requires_key),
         refuse_undeclared,
         show_missing_page,
     ]

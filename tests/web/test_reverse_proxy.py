@@ -33,12 +33,13 @@ ROOTLESS = re.compile(r'(?:href|src|action|hx-get|data-[a-z]+)="(?:[A-Z]+ )?/')
 @pytest.fixture(scope="module")
 def proxied() -> Iterator[tuple[WebSystem, ApiKey]]:
     """Start a system whose web server trusts a proxy on this machine, with a key."""
-    with WebSystem() as system:
+    with WebSystem(WEB__PUBLIC_URL=PUBLIC) as system:
+        # Without a key, a tunnel would let everybody in.
+        assert system.get("/live", Host="memory.example").problem[0] == 421
         key = make_key(system.system.root)
         await_closed(system)
         system.start_web(
             WEB__BASE_PATH=f"{BASE}/",
-            WEB__PUBLIC_URL=PUBLIC,
             WEB__TRUSTED_PROXIES="127.0.0.1,10.0.0.0/8",
             WEB__RATE="1",
             WEB__BURST="10",

@@ -11,6 +11,7 @@ A web page can make its visitor's browser send requests to a server on loopback:
   errors included, have the same security headers.
 """
 
+from collections.abc import Callable
 from urllib.parse import urlsplit
 
 from aiohttp import hdrs, web
@@ -50,19 +51,28 @@ SECURITY_HEADERS = {
 }
 
 
-def refuse_foreign_browsers(options: WebOptions) -> Middleware:
-    """Return the middleware. It accepts the configured host names and those of loopback."""
+def refuse_foreign_browsers(options: WebOptions, requires_key: Callable[[], bool]) -> Middleware:
+    """Return the middleware. It accepts the configured host names and those of loopback.
+
+    The name in `public_url` is accepted only while callers need a key: otherwise a tunnel to this
+    machine would let everybody in.
+    """
     public = urlsplit(options.public_url)
-    names = (*LOOPBACK, options.host, *options.hosts, *filter(None, (public.hostname,)))
+    names = (*LOOPBACK, options.host, *options.hosts)
     hosts = frozenset(map(_normalize_host_name, names))
-    own_origin = f"{public.scheme}://{public.netloc}"
+    public_host = _normalize_host_name(public.hostname or "")
+    port = DEFAULT_PORTS.get(public.scheme, "")
+    own_origin = f"{public.scheme}://{public.netloc.lower().removesuffix(port)}"
+
+    def is_accepted(name: str) -> bool:
+        return name in hosts or (name == public_host != "" and requires_key())
 
     @web.middleware
     async def check_browser(request: web.Request, handler: Handler) -> web.StreamResponse:
         headers = request.headers
         host = headers.get(hdrs.HOST, "")
         name = parse_host_name(host)
-        if name not in hosts and _normalize_host_name(name) not in hosts:
+        if name not in hosts and not is_accepted(_normalize_host_name(name)):
             _check_probe(request, host)
         if request.method not in SAFE_METHODS or hdrs.UPGRADE in headers:
             _check_origin(request, host, own_origin)
