@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from memrelay.blocks.contract import Call, DeferredCall, Limits
 from memrelay.bus.codec import encode, encode_kept
 from memrelay.bus.keys import PublicSwarm
-from memrelay.bus.message import Message, envelope_limit
+from memrelay.bus.message import ENVELOPE_FACTOR, Message
 from memrelay.memory.engine.inbox import Pending
 from memrelay.memory.engine.store import Store
 from memrelay.memory.engine.stores import OpenStores
@@ -50,9 +50,8 @@ class Cascade:
         self._max_hops = limits.max_hops
         self._max_bytes = max(limits.cascade_bytes, 4 * limits.message_bytes)
         # So many messages never exceed a limit.
-        self._unchecked = min(
-            limits.max_cascade, self._max_bytes // envelope_limit(limits.message_bytes)
-        )
+        longest = ENVELOPE_FACTOR * limits.message_bytes
+        self._unchecked = min(limits.max_cascade, int(self._max_bytes / longest))
         # The stores with an open transaction.
         self.touched: dict[str, Store] = {}
         # State of the current input. The queue has the swarm on which agents of this pipeline
