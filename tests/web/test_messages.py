@@ -342,7 +342,9 @@ def test_a_message_without_a_text_is_empty_on_every_path(web_system: WebSystem) 
         for body in EMPTY:
             path = f"/v1/pipelines/{uid}/swarms/{name}/messages?wait=60"
             assert web_system.post(path, body).texts == [answer], body
-            assert web_system.webhook(uid, f"{name}_", body, query="?wait=60").texts == [answer]
+            # A webhook keeps a list `args` that is no envelope: it is JSON like any other.
+            hook = b"{}" if body == b'{"args": []}' else body
+            assert web_system.webhook(uid, f"{name}_", hook, query="?wait=60").texts == [answer]
             client.enter_raw(uid, body, swarm=name)
             client.publish(uid, body, name)
             out += [answer] * 4
