@@ -33,7 +33,7 @@ MAX_VALUES = 1_000_000
 SHALLOW = frozenset({"keys", "length", "map", "merge", "not_null", "to_array", "type", "values"})
 LONE_SURROGATE = re.compile(r"\\(?:u[dD][89a-fA-F][0-9a-fA-F]{2}|.)", re.DOTALL)
 # Strings without escapes with all between them, or one string with escapes.
-STRINGS = re.compile(r'(?:"[^"\\]*+"[^"]*+)++|"[^"\\]*+(?:\\.[^"\\]*+)++"', re.DOTALL)
+STRINGS = re.compile(r'(?:"[^"\\]*+"[^"]*+)++|"[^"\\]*+(?:\\.[^"\\]*+)++"?', re.DOTALL)
 SURROGATE = re.compile("[\ud800-\udfff]")
 _encode_string = json.JSONEncoder(ensure_ascii=False).encode
 _to_json = msgspec.json.Encoder().encode

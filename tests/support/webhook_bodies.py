@@ -38,8 +38,7 @@ class _Maker:
         return word
 
     def text(self) -> str:
-        # The index takes the `n` of an escaped line break for a part of a word right after it.
-        return f"{self.word()} {self.random.choice(NAMES)}\n- {self.word()}"
+        return f"{self.word()} {self.random.choice(NAMES)}\n{self.word()}\r\n\t{self.word()}"
 
     def fields(self, count: int = 4) -> dict[str, Any]:
         number: Any = self.random.choice([0, -1, 1.5, 10**18, 2**63, True, None, []])

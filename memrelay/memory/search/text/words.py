@@ -8,6 +8,7 @@ text, its `parts`:
 - Letters are folded (memrelay/memory/search/text/folding.py).
 - Numbers have no separators.
 - Emoji are words (memrelay/memory/search/text/emoji.py).
+- In JSON, a word after an escape such as \\n is a word without its letter.
 
 Texts that unicode61 splits itself need no parts: `user_name`, `user-name`, an email address.
 """
@@ -99,6 +100,11 @@ _GROUPED = re.compile(
 )
 
 
+# Escapes of JSON for control characters, before a word: unicode61 reads \\nword as nword.
+_ESCAPE = re.compile(r"\\[bfnrt](?=[^\W_])")
+_ESCAPED_WORD = re.compile(r"\\[bfnrt]([^\W_]\w*)")
+
+
 @cache
 def _unicode_positions() -> re.Pattern[str]:
     """Return the pattern for scripts with case, except rare ones. The first text that needs it
@@ -148,6 +154,9 @@ def parts_of(content: str) -> str | None:
     """Return the text that is indexed in addition to a content, None if there is
     none, as for most.
     """
+    if "\\" in content and (words := _ESCAPED_WORD.findall(content)):
+        rest = parts_of(_ESCAPE.sub(" ", content))
+        return f" {BREAK} ".join(filter(None, (rest, *map(folded, words))))
     if content.isascii():
         return _split_words(content) if _has_ascii_places(content) else None
     parts = _parts_of_letters(content)

@@ -29,6 +29,14 @@ def index_tokens(text: str) -> list[str]:
     return [term for (term,) in index.execute("SELECT term FROM v ORDER BY offset")]
 
 
+def test_words_after_escapes_of_json_are_parts() -> None:
+    parts = parts_of('{"body": "first\\nsecond here\\r\\n\\tÜbung userName\\\\nthird"}')
+
+    assert parts is not None
+    assert {"second", "ubung", "user", "name"} <= set(tokens(parts))
+    assert parts_of("a \\ b") is None
+
+
 @given(TEXTS)
 def test_tokens_equal_those_of_the_index(text: str) -> None:
     assert tokens(text) == index_tokens(text)
