@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote
 
 import orjson
+from msgspec import Struct
 
 from memrelay.bus.message import JSON, PLAIN
 from memrelay.pipelines.expressions import normalize_json, parse_json_text
@@ -25,6 +26,7 @@ MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
+MARKED = {mark[:1] for mark, _ in MARKS}
 # Python also has codecs that are no charsets, or take quadratic time.
 CHARSET = re.compile(
     r"utf-?8|utf-?(?:16|32)(?:-?[lb]e)?|us-?ascii|iso-?8859-?\d{1,2}|latin-?1|(?:windows|cp)-?125\d"
@@ -37,9 +39,8 @@ PART_NAME = re.compile(r';\s*(name|filename)(\*?)\s*=\s*(?:"([^"]*)"|([^\s;"]+))
 PART_HEADER_BYTES = 4_096
 
 
-@dataclass(frozen=True)
-class WebhookBody:
-    """A body as received.
+class WebhookBody(Struct, frozen=True, dict=True):
+    """A body as received. A struct for speed.
 
     `raw` is what a signature covers. `text` is normalized JSON, a form as a JSON object, text, or
     base64 if `encoding` is "base64"; `type` is its media type. `form` are the fields of a form as
@@ -94,10 +95,11 @@ def _find_parameter(content_type: str, name: str) -> str:
 
 def _decode(raw: bytes, charset: str) -> str | None:
     """Return the text of a body, None if its bytes are not text in its charset."""
-    for mark, name in MARKS:
-        if raw.startswith(mark):
-            return _decode_as(name, raw[len(mark) :])
-    is_known = bool(CHARSET.fullmatch(charset.lower()))
+    if raw[:1] in MARKED:
+        for mark, name in MARKS:
+            if raw.startswith(mark):
+                return _decode_as(name, raw[len(mark) :])
+    is_known = bool(charset) and CHARSET.fullmatch(charset.lower()) is not None
     return _decode_as(charset if is_known else "utf-8", raw)
 
 

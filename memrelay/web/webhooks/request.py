@@ -3,12 +3,12 @@
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property, lru_cache
 from typing import Any
 from urllib.parse import urlsplit
 
 from aiohttp import hdrs, web
+from msgspec import structs
 
 from memrelay.pipelines.expressions import ExpressionFault, compile_expression
 from memrelay.pipelines.secret_references import REDACTED
@@ -53,7 +53,7 @@ class HookRequest:
         if not key or not has_secret:
             return self.body
         secret = json.dumps(key.decode(errors="surrogateescape"), ensure_ascii=False)
-        return replace(self.body, text=self.body.text.replace(secret, f'"{REDACTED}"'))
+        return structs.replace(self.body, text=self.body.text.replace(secret, f'"{REDACTED}"'))
 
     @cached_property
     def urls(self) -> tuple[str, ...]:
