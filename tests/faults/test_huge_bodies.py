@@ -1,5 +1,5 @@
 """Row 8: bodies that try to exhaust the server are refused within a second, with little memory,
-and barely delay other clients.
+and barely delay other clients. A webhook keeps those that are within its size.
 """
 
 import gzip
@@ -75,6 +75,12 @@ BODIES: dict[str, Callable[[], bytes]] = {
     "a million keys": lambda: whole(keys(1_000_000)),
     "as many keys as a megabyte holds": lambda: whole(keys(99_000)),
 }
+KEPT = {
+    "JSON 100,000 deep",
+    "objects 100,000 deep",
+    "JSON 100,000 deep in a part",
+    "as many keys as a megabyte holds",
+}
 
 
 @pytest.mark.parametrize("path", PATHS, ids=["webhook", "messages", "bundle"])
@@ -98,14 +104,17 @@ def test_an_oversized_body_is_refused_at_once(
         mb=footprint.grown_mb,
         others_s=others.slowest_s,
     )
-    status, detail = answer.problem
-    assert status in (400, 408, 413, 415, 422) and detail
+    if name in KEPT and path.startswith("/webhooks/"):
+        assert answer.status == 202
+    else:
+        status, detail = answer.problem
+        assert status in (400, 408, 413, 415, 422) and detail
     assert took_s < MOST_S + LATE_S
     assert footprint.grown_mb < MOST_MB
     assert others.slowest_s < OTHERS_MOST_S + LATE_S and not others.failures
 
 
-def test_many_concurrent_bodies_take_only_their_size(
+def test_many_concurrent_bodies_take_a_few_times_their_size(
     web_system: WebSystem, uid: str, record_figures: RecordFigures
 ) -> None:
     request = (
@@ -128,8 +137,9 @@ def test_many_concurrent_bodies_take_only_their_size(
         mb=footprint.grown_mb,
         others_s=others.slowest_s,
     )
-    assert statuses == {422}
-    assert footprint.grown_mb < MOST_MB + 20
+    assert statuses == {202}
+    # of a megabyte each: the body, its text and its envelope
+    assert footprint.grown_mb < MOST_MB + 4 * len(connections)
     assert not others.failures
 
 
@@ -139,7 +149,8 @@ def test_refused_bodies_leave_nothing_and_valid_ones_are_accepted(
     answer = web_system.webhook(uid, "memory_write_", "tea", query="?wait=60")
 
     assert "guid" in answer.texts[0]
-    assert web_system.system.contents(uid) == ["tea"]
+    contents = web_system.system.contents(uid)
+    assert "tea" in contents and all(len(one) <= MB for one in contents)
     assert web_system.system.dead_letters(uid) == []
 
 
