@@ -47,7 +47,7 @@ def read_json(message: Message) -> Any:
 
 
 class Selection(NamedTuple):
-    """What a record takes from the JSON of a message. None: all of the text, and no data."""
+    """The parts of a message's JSON that a record takes. None: all of the text, and no data."""
 
     content: Expression | None
     data: Expression | None

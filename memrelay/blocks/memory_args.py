@@ -145,7 +145,7 @@ class NewRecordArgs(MemoryArgs):
     and if it gives null, the content is the text. A text that is not JSON is `{"text": ...}`."""
     data: OptionalExpression = ""
     """JMESPath expression of the `data` of a new record, like `@` for all fields. Filters can use
-    it. What does not fit into `data` is left out, and `data._left_out` says why."""
+    it. Fields that do not fit are left out; `data._left_out` has the reason."""
 
     @cached_property
     def selection(self) -> Selection | None:

@@ -35,7 +35,7 @@ def check_sender(spec: "AgentSpec", path: JsonPath, report: Report) -> Sender | 
 
 
 def _check_credentials(sender: Sender, spec: "AgentSpec", at: JsonPath, report: Report) -> None:
-    """Report a webhook that would accept nobody, or everybody."""
+    """Report a webhook that would accept no caller, or every caller."""
     if spec.secrets or spec.wf_webhook_token:
         if sender.name == "token" and not spec.wf_webhook_token:
             report.error(at, "the sender token needs a token", "set wf_webhook_token")
@@ -89,14 +89,13 @@ def _check_without_sender(spec: "AgentSpec", path: JsonPath, report: Report) -> 
 def check_public_url(
     agents: Mapping[int, "CheckedAgent | None"], public_url: str, report: Report
 ) -> None:
-    """Report senders that sign the URL, if the settings do not tell it."""
+    """Report senders that sign the URL, if the settings lack it."""
     if public_url:
         return
     for at, agent in agents.items():
         if agent is not None and agent.sender is not None and agent.sender.needs_url:
             report.error(
                 ("agents", at, "wf_webhook_sender"),
-                f"{agent.sender.name} signs the URL of the webhook, and the settings do not tell "
-                "it",
+                f"{agent.sender.name} signs the URL of the webhook, which the settings lack",
                 "set web.public_url to the URL of this server as its senders see it",
             )

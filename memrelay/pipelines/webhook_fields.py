@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from memrelay.pipelines.expressions import compile_expression
 
-# What a text in braces may name without a colon.
+# Names that a text in braces may have without a colon.
 WHOLE = frozenset({"body", "url", "method", "timestamp", "id", "event", "digest", "form"})
 HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
 MAX_LENGTH = 1000

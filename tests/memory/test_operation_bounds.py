@@ -25,7 +25,7 @@ from tests.support.largest import Json, largest_inputs
 BOUND_S = 0.25
 # The indexes take 140,000 different words in 0.5 s. A message may have so many.
 WRITES_S = 0.5
-# Operations with a bound of their own. docs/performance.md explains them.
+# Operations with another bound. docs/performance.md explains them.
 EXCEPTIONS = {
     **dict.fromkeys(
         ("records.append", "records.create", "records.put", "records.update"), WRITES_S

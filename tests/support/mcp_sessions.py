@@ -33,7 +33,7 @@ FRAMEWORK_CALLS: list[Call] = [
     ("memory_change", {"guid": "$GUID", "content": "It opens at seven", "data": SEA | {"n": 2}}),
     ("memory_read", {"guid": "$GUID"}),
 ]
-# What an item has besides the arguments of the model.
+# The fields of an item without the arguments of the model.
 ITEM = {"tool": "MCP_Client_x", "toolCallId": "call_0BCI", "sessionId": "s1"}
 CHAT = {"action": "sendMessage", "chatInput": "remember it"}
 # A resource mapper sends its empty fields as null.

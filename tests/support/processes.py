@@ -1,4 +1,4 @@
-"""The state of processes, as Linux tells it."""
+"""The state of processes on Linux."""
 
 from pathlib import Path
 

@@ -26,7 +26,7 @@ class SentBody:
 
 
 class _Maker:
-    """Makes the values of one body. Each has words of its own."""
+    """Makes the values of one body. Each has other words."""
 
     def __init__(self, random: Random, number: int) -> None:
         self.random, self.number, self.words = random, number, list[str]()

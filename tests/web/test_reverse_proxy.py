@@ -34,7 +34,7 @@ ROOTLESS = re.compile(r'(?:href|src|action|hx-get|data-[a-z]+)="(?:[A-Z]+ )?/')
 def proxied() -> Iterator[tuple[WebSystem, ApiKey]]:
     """Start a system whose web server trusts a proxy on this machine, with a key."""
     with WebSystem(WEB__PUBLIC_URL=PUBLIC) as system:
-        # Without a key, a tunnel would let everybody in.
+        # Without a key, a tunnel would let any caller in.
         assert system.get("/live", Host="memory.example").problem[0] == 421
         key = make_key(system.system.root)
         await_closed(system)

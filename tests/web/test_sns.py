@@ -65,7 +65,7 @@ def make_hook(message: dict[str, str], *, confirm: bool = False) -> HookRequest:
 
 
 class Fetched:
-    """What SNS serves, and the URLs that were asked for."""
+    """The documents that SNS serves, and the URLs that were asked for."""
 
     def __init__(self, answer: bytes | None) -> None:
         self.answer, self.urls = answer, [""][:0]

@@ -1,4 +1,4 @@
-"""What becomes of the body of a webhook."""
+"""Bodies of webhooks are read as JSON, forms, text or bytes."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What users of comparable systems send: real requests of GitHub, Stripe, Slack and Telegram."""
+"""Requests as users of comparable systems reported them: GitHub, Stripe, Slack and Telegram."""
 
 import hashlib
 import hmac

@@ -1,4 +1,4 @@
-"""What becomes of webhooks: the table of docs/http.md, texts, events and sizes."""
+"""Webhooks become messages: the table of docs/http.md, texts, events and sizes."""
 
 import gzip
 import json

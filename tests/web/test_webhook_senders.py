@@ -32,7 +32,7 @@ every_sender = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name
 
 
 class Hooks(NamedTuple):
-    """A pipeline with an agent for each sender, which writes to a store of its own."""
+    """A pipeline with an agent for each sender, which writes to another store."""
 
     web_system: WebSystem
     uid: str

@@ -55,7 +55,7 @@ def refuse_foreign_browsers(options: WebOptions, requires_key: Callable[[], bool
     """Return the middleware. It accepts the configured host names and those of loopback.
 
     The name in `public_url` is accepted only while callers need a key: otherwise a tunnel to this
-    machine would let everybody in.
+    machine would let any caller in.
     """
     public = urlsplit(options.public_url)
     names = (*LOOPBACK, options.host, *options.hosts)

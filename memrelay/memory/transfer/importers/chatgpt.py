@@ -30,7 +30,7 @@ NAME = "chatgpt"
 # A large export has several files: conversations-000.json and so on.
 CONVERSATIONS = re.compile(r"conversations(-\d+)?\.json")
 ROLES = ("user", "assistant")
-# What a system adds in the name of the user, such as custom instructions.
+# Contents that a system adds in the name of the user, such as custom instructions.
 HIDDEN = ("is_visually_hidden_from_conversation", "is_user_system_message")
 CONTENT_TYPES = ("text", "multimodal_text")
 # The recipient of messages to the user. Others are tools.

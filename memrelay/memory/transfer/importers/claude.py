@@ -27,7 +27,7 @@ PARTS = {
     "tool_result": "the result of a tool",
     "thinking": "a thought of the model",
 }
-# What the field `text` of a message has for such parts.
+# The field `text` of a message for such parts.
 PLACEHOLDER = "This block is not supported on your current device"
 
 

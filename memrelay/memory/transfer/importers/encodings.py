@@ -34,7 +34,7 @@ def as_utf8(file: IO[bytes], name: str) -> Iterator[IO[bytes]]:
     with SpooledTemporaryFile(MAX_IN_MEMORY) as text:
         decoder = codecs.getincrementaldecoder(encoding)()
         try:
-            # A file that ends within a character is cut: its last line is a fault of its own.
+            # A file that ends within a character is cut: its last line is a separate fault.
             while chunk := file.read(CHUNK):
                 text.write(decoder.decode(chunk).encode())
         except UnicodeError as error:

@@ -194,7 +194,7 @@ _FIRST = re.compile(rb"(?:\xef\xbb\xbf)?[ \t\r\n]*(.?)", re.DOTALL)
 # Between the values of a line.
 _SEPARATOR = re.compile(r"[ \t\r\n,]*")
 _DECODER = json.JSONDecoder()
-# What the parser says of a document that is cut.
+# The parser's error for a document that is cut.
 END_TOO_EARLY = "premature EOF"
 _TOO_DEEP = f"the JSON is nested more than {MAX_DEPTH} deep"
 
@@ -352,7 +352,7 @@ def _may_continue(text: bytes) -> bool:
     except UnicodeDecodeError:
         return False
     except RefusedFile:
-        pass  # It is too deep, which the reader of documents says.
+        pass  # It is too deep, which the reader of documents reports.
     return True
 
 
@@ -480,7 +480,7 @@ def _keys_of_document(beginning: bytes) -> dict[str, set[str]]:
             if event == "map_key":
                 keys.setdefault(prefix, set()).add(value)
     except (ijson.JSONError, UnicodeDecodeError, RefusedFile):
-        pass  # It is cut, or the source says what is wrong with it.
+        pass  # It is cut, or the source reports what is wrong with it.
     return keys
 
 

@@ -22,7 +22,7 @@ from memrelay.memory.transfer.importers.source import (
 
 NAME = "mem0"
 LISTS = ("results", "memories", "relations")
-# Fields with a place of their own in a record, and the score of a search.
+# Fields that a record has too, and the score of a search.
 PLACED = frozenset(
     ("memory", "metadata", "created_at", "updated_at", "expiration_date", "user_id", "score")
 )

@@ -27,7 +27,7 @@ NAME = "notes"
 CONTENT = ("content", "text", "note", "memory", "body")
 LISTS = ("notes", "memories", "items", "records", "results", "entries", "data")
 CREATED = ("created_at", "createdAt", "created", "date", "timestamp", "time")
-# Fields with a place of their own in a record.
+# Fields that a record has too.
 PLACED = ("id", "tags", "owner", "user_id", "thread", "expires_at", "expiration_date")
 
 

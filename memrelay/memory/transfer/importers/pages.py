@@ -1,4 +1,4 @@
-"""Finds out whether a file is one page of a longer list, by the fields beside its list."""
+"""Finds out whether a file is one page of a longer list, by the fields next to its list."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -43,7 +43,7 @@ def _read_fields(path: Path) -> dict[str, Any]:
         with path.open("rb") as file, as_utf8(file, path.name) as text:
             return {} if has_json_lines(text) else dict(_fields(JsonGuard(text, path.name)))
     except (ijson.JSONError, UnicodeDecodeError, RefusedFile):
-        return {}  # The source says what is wrong with it.
+        return {}  # The source reports what is wrong with it.
 
 
 def _fields(guard: JsonGuard) -> Iterator[tuple[str, Any]]:
