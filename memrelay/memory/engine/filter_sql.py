@@ -74,22 +74,24 @@ class Conditions(Struct, frozen=True):
         """
         clauses = [f"r.{name} = ?" for name in self.equal]
         values: list[Any] = [*self.equal.values()]
-        for name, wanted in (("kind", self.kinds), ("scope", self.scopes)):
-            if wanted:
-                clauses.append(f"r.{name} IN ({', '.join('?' * len(wanted))})")
-                values += wanted
-        clauses += [HAS_TAG] * len(self.tags)
-        values += self.tags
+        if self.kinds:
+            clauses.append(f"r.kind IN ({', '.join('?' * len(self.kinds))})")
+            values += self.kinds
+        if self.scopes:
+            clauses.append(f"r.scope IN ({', '.join('?' * len(self.scopes))})")
+            values += self.scopes
+        if self.tags:
+            clauses += [HAS_TAG] * len(self.tags)
+            values += self.tags
         if self.globs:
             clauses.append(TAG_MATCHES)
             values.append(orjson.dumps(self.globs).decode())
-        for clause, moment in (
-            ("r.created_at >= ?", self.after_ms),
-            ("r.created_at < ?", self.before_ms),
-        ):
-            if moment is not None:
-                clauses.append(clause)
-                values.append(moment)
+        if self.after_ms is not None:
+            clauses.append("r.created_at >= ?")
+            values.append(self.after_ms)
+        if self.before_ms is not None:
+            clauses.append("r.created_at < ?")
+            values.append(self.before_ms)
         if self.given is not None:
             clauses.append(self.given.sql)
             values += self.given.values

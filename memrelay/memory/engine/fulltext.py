@@ -9,6 +9,7 @@ records that have parts (memrelay/memory/search/text/words.py).
 """
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import Any
 
 import apsw
@@ -148,13 +149,19 @@ def best_matches(
     `conditions` are SQL on `records AS r` and its values.
     """
     clauses, values = conditions
-    sql = SELECT_BEST.format(
+    sql = _select_best(index, *clauses)
+    return (
+        (found[0], record_of(found[1:]))
+        for found in connection.execute(sql, (match, *values, limit))
+    )
+
+
+@lru_cache(64)
+def _select_best(index: str, *clauses: str) -> str:
+    return SELECT_BEST.format(
         index=index,
         records=JOIN_RECORDS if clauses else "",
         which=where(f"{index} MATCH ?", *clauses),
-    )
-    return (
-        (row, record_of(found)) for row, *found in connection.execute(sql, (match, *values, limit))
     )
 
 

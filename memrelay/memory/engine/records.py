@@ -2,8 +2,9 @@
 commit.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from operator import itemgetter
 from typing import Any
 
 import apsw
@@ -61,6 +62,7 @@ OVERWRITE = f"UPDATE records SET content = ?, parts = ?, source = ?, {STATE_VALU
 # A fixed statement for one record, which is faster than building the conditions of `oldest`.
 BY_GUID = " WHERE guid = ?"
 BEYOND = {"asc": "r.row > ?", "desc": "r.row < ?"}
+_record = itemgetter(1)
 REPEATED_GUID = "UNIQUE constraint failed: records.guid"
 
 
@@ -194,9 +196,15 @@ class RecordTable:
                 hook.flushed()
 
     def complete(self) -> None:
-        """Bring table and indexes up to date before a search."""
+        """Write all buffers and merge all appended texts."""
         self.flush()
         self.store_buffered()
+        self._index.write_terms()
+
+    def prepare_search(self) -> None:
+        """Bring table and indexes up to date. Versions and changes stay buffered."""
+        self.flush()
+        self._index.catch_up(self.last_row)
         self._index.write_terms()
 
     def store_buffered(self) -> None:
@@ -409,7 +417,7 @@ class RecordTable:
         best: Scores | None = None,
     ) -> Iterator[Record]:
         """Yield records that match an FTS5 expression, in the order of `placed`."""
-        return (record for _, record in self.placed(match, unwanted, conditions, limit, best=best))
+        return map(_record, self.placed(match, unwanted, conditions, limit, best=best))
 
     def placed(
         self,
@@ -420,32 +428,44 @@ class RecordTable:
         *,
         best: Scores | None = None,
     ) -> Iterator[tuple[int, Record]]:
-        """Yield (row, record with its score) for records that match `match` and not `unwanted`.
+        """Return (row, record with its score) for records that match `match` and not `unwanted`.
 
         Records that match by content come first, the best first. `best` has their scores if they
         are known. Records that match by parts of words follow. The limit applies last.
         """
-        self.complete()
+        self.prepare_search()
         clauses, values = self._clauses(conditions)
         if unwanted:
             clauses = [NOT_MATCHING.format(index="parts_fts"), *clauses]
             values = [unwanted, *values]
-        remaining = limit
         contents = (
             best_matches(self._connection, "records_fts", match, (clauses, values), limit)
             if best is None
             else zip(best, self.at_rows(best), strict=True)
         )
+        if not self._index.has_parts:
+            return contents
+        others = [NOT_MATCHING.format(index="records_fts"), *clauses], [match, *values]
+        return self._then_parts(contents, match, others, limit)
+
+    def _then_parts(
+        self,
+        contents: Iterable[tuple[int, Record]],
+        match: str,
+        others: tuple[Sequence[str], Sequence[Any]],
+        limit: int,
+    ) -> Iterator[tuple[int, Record]]:
+        """Yield what matches by content, then what matches by parts and meets `others`."""
+        remaining = limit
         for found in contents:
             remaining -= 1
             yield found
-        if remaining and self._index.has_parts:
-            others = [NOT_MATCHING.format(index="records_fts"), *clauses], [match, *values]
+        if remaining:
             yield from best_matches(self._connection, "parts_fts", match, others, remaining)
 
     def count_matches(self, match: str, unwanted: str, conditions: Conditions) -> int:
         """Return how many records `search` yields without a limit, or `latest` if `match` is ""."""
-        self.complete()
+        self.prepare_search()
         clauses, values = self._clauses(conditions)
         for index in (INDEXES[1:] if match else INDEXES) if unwanted else ():
             clauses = [NOT_MATCHING.format(index=index), *clauses]
@@ -457,7 +477,7 @@ class RecordTable:
 
     def latest(self, unwanted: str, conditions: Conditions, limit: int | None) -> Iterator[Record]:
         """Yield the newest records that do not match an FTS5 expression, "" for none."""
-        self.complete()
+        self.prepare_search()
         clauses, values = self._clauses(conditions)
         if unwanted:
             clauses = [*clauses, *(NOT_MATCHING.format(index=index) for index in INDEXES)]

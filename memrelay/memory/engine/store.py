@@ -30,7 +30,7 @@ from memrelay.memory.engine.inbox import Inbox, PendingTable
 from memrelay.memory.engine.models import find_key_table
 from memrelay.memory.engine.records import RecordTable
 from memrelay.memory.engine.table import StoreTable
-from memrelay.memory.engine.time_limit import TimeLimit
+from memrelay.memory.engine.time_limit import BoundedSearch, TimeLimit
 from memrelay.memory.engine.vectors import VectorTable
 from memrelay.memory.engine.versions import State, StoredRecord
 from memrelay.memory.errors import MemoryFault, StoreBroken, StoreFenced
@@ -233,15 +233,13 @@ class Store:
         finally:
             self.rollback()
 
-    @contextmanager
-    def bounded_search(self) -> Iterator[None]:
+    def bounded_search(self) -> BoundedSearch:
         """Run a search in the block: bring the indexes up to date, then limit the time of reads.
 
         Writes come first, because an interrupted write would undo the transaction.
         """
-        self.records.complete()
-        with self.time_limit.bounded():
-            yield
+        self.records.prepare_search()
+        return self.time_limit.bounded()
 
     def count_lost_commits(self, acknowledged: str) -> int:
         """Return how many acknowledged commits are missing, by the last mark that the bus knows."""

@@ -9,6 +9,7 @@ from dataclasses import replace
 from itertools import count
 
 import numpy as np
+from msgspec import structs
 from numpy.typing import NDArray
 
 from memrelay.memory.engine.filter_sql import Conditions
@@ -406,7 +407,7 @@ def _matching(context: SearchContext, query: Query) -> NDArray[np.bool_]:
     if not query.wants_words:
         return np.ones(len(context.layout), bool)
     matching = np.zeros(len(context.layout), bool)
-    expression = match_all(replace(query, excluded=()))
+    expression = match_all(structs.replace(query, excluded=()))
     matching[context.layout.places(context.vocabulary.matching(expression))] = True
     return matching
 

@@ -5,12 +5,13 @@ is quoted here.
 """
 
 import re
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, tzinfo
 from typing import Annotated
 
 from msgspec import Struct
+from msgspec.structs import replace
 from pydantic import Field
 
 from memrelay.memory.engine.timestamps import parse_ms
@@ -39,13 +40,19 @@ _FILTER = re.compile(r'(kind|tag|scope|after|before):(?:"([^"]+)"|([^"].*))', re
 _NOTHING = str.maketrans({"\x00": " ", BREAK: " "} | dict.fromkeys(SKIN_TONES))
 _CURLY = "\u201c\u201d\u201e\u201f\u00ab\u00bb\uff02"  # typographic quotes
 _QUOTED = re.compile(rf'"[^"]*"|(?<!\w)[{_CURLY}]([^"{_CURLY}]*)[{_CURLY}](?!\w)')
+# Most queries are such words alone: no syntax, and no parts that the index has in addition.
+_PLAIN_WORD = r"[A-Za-z][a-z]*"
+_PLAIN_WORDS = re.compile(rf"\s*{_PLAIN_WORD}(?:\s+{_PLAIN_WORD})*\s*", re.ASCII)
+_is_plain_word = re.compile(_PLAIN_WORD).fullmatch
 # the beginning of a commit hash
 _HASH = re.compile("(?=[a-f]*[0-9])(?=[0-9]*[a-f])[0-9a-f]{7,39}")
 
 
-@dataclass(frozen=True, slots=True)
-class Query:
-    """A parsed query. Records must have all words, phrases and prefixes, and no exclusion."""
+class Query(Struct, frozen=True):
+    """A parsed query. Records must have all words, phrases and prefixes, and no exclusion.
+
+    A struct for speed, like Message.
+    """
 
     words: tuple[str, ...] = ()  # as typed, distinct
     phrases: tuple[str, ...] = ()  # the text between the quotes
@@ -112,6 +119,10 @@ def parse(text: str, zone: tzinfo = UTC) -> Query:
 
     Raises Refused: when it exceeds one of the limits above. `match_all` checks wanted words.
     """
+    if len(text) <= MAX_CHARS and _PLAIN_WORDS.fullmatch(text):
+        words = dict.fromkeys(text.split())
+        _check_size(words)
+        return Query(tuple(words))
     text = _QUOTED.sub(_straight_quotes, text.encode(errors="replace").decode().translate(_NOTHING))
     items = dict.fromkeys(_ITEM.findall(text))
     _check_size(items)
@@ -249,10 +260,14 @@ def match_any(query: Query) -> str:
     return " OR ".join(query.excluded)
 
 
-def _count(texts: Iterable[str]) -> int:
+def _count(texts: Sequence[str]) -> int:
     """Return the number of words, with repetitions, because FTS5's cost depends on it."""
-    return len(
-        tokens(" ".join(taken_apart(text) or "" if in_parts(text) else text for text in texts))
+    others = [text for text in texts if not _is_plain_word(text)]
+    plain = len(texts) - len(others)
+    if not others:
+        return plain
+    return plain + len(
+        tokens(" ".join(taken_apart(text) or "" if in_parts(text) else text for text in others))
     )
 
 
@@ -263,6 +278,8 @@ def _excluded(item: str) -> str:
 
 def _expression(text: str, star: str = "") -> str:
     """Return an FTS5 phrase; or two, of the whole text and of its parts."""
+    if _is_plain_word(text):
+        return f'"{text}"{star}'
     parts = taken_apart(text)
     whole = '"' + text.replace('"', '""') + '"' + star
     if parts is None:

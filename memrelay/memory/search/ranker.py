@@ -166,7 +166,7 @@ class Ranker:
         words = plain_words(query)
         if not words:
             return None
-        self._records.complete()
+        self._records.prepare_search()
         self._vocabulary.open()
         if not self._relevance.is_faster(words, self._records.last_row):
             return None
@@ -225,7 +225,7 @@ class Ranker:
         The nearest rows meet the conditions and are not expired. The caller checks this for
         rows `beside`.
         """
-        self._records.complete()
+        self._records.prepare_search()
         self._update_row_lists()
         self._listed_to = self._records.last_row
         rows = self._rows.of(within, self._listed_to)
@@ -410,7 +410,7 @@ class Ranker:
 
     def _make_context(self, query: Query, conditions: Conditions) -> SearchContext:
         """Return the current state of the store, with the records that the query allows."""
-        self._records.complete()
+        self._records.prepare_search()
         self._vocabulary.open()
         expired = np.asarray(self._records.expired_rows(), np.int64)
         layout = self._without_expired(expired)

@@ -550,7 +550,7 @@ def _candidates(
     tx: Transaction, new: NewEntry, question: EmbeddedQuestion | None
 ) -> list[tuple[int, Record, float | None]]:
     """Return (row, record, cosine) of entries with shared rare words or near vectors."""
-    tx.records.complete()
+    tx.records.prepare_search()
     within = _within(new)
     most = MAX_WITH_WORDS if question is None else MAX_WITH_BOTH
     words = tx.table(EntryTable).rare(plain_tokens(new.content), most)
