@@ -46,6 +46,8 @@ class FullTextIndex:
         self.indexed = 0
         # Whether `parts_fts` has or had rows. If not, a search skips it.
         self.has_parts = False
+        # Whether a row that is not indexed may have parts.
+        self.has_new_parts = False
         # Whether FTS5 may have terms in memory that it writes before the next query.
         self._has_terms_in_memory = False
 
@@ -54,6 +56,7 @@ class FullTextIndex:
         self._outdated.clear()
         self._changed.clear()
         self.indexed = last_row
+        self.has_new_parts = False
         self.has_parts = self.has_parts or self._connection.execute(HAS_PARTS).get is not None
 
     def mark_changed(self, row: int, old_content: str, old_parts: str | None) -> None:
@@ -61,6 +64,8 @@ class FullTextIndex:
         if row <= self.indexed:
             self._outdated.setdefault(row, (old_content, old_parts))
             self._changed.add(row)
+        else:
+            self.has_new_parts = True
 
     def mark_deleted(self, row: int, old_content: str, old_parts: str | None) -> None:
         """Record that `row` was deleted."""
@@ -97,7 +102,8 @@ class FullTextIndex:
             self._connection.executemany(f"{INSERT_PARTS} row = ?", rows)
         if last_row > self.indexed:
             self._connection.execute(f"{INSERT_CONTENTS} row > ? ORDER BY row", (self.indexed,))
-            self._connection.execute(f"{INSERT_PARTS} row > ? ORDER BY row", (self.indexed,))
+            if self.has_new_parts:
+                self._connection.execute(f"{INSERT_PARTS} row > ? ORDER BY row", (self.indexed,))
         self.reset(last_row)
         self._has_terms_in_memory = True
 

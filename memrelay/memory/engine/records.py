@@ -140,7 +140,9 @@ class RecordTable:
         if self.feed.is_on:
             self.feed.add_created(guid)
         crc = checksum(beginning(scope, kind, source, tags), guid, content)
-        self._new.append((self.last_row, *record, crc, parts_of(content)))
+        if (parts := parts_of(content)) is not None:
+            self._index.has_new_parts = True
+        self._new.append((self.last_row, *record, crc, parts))
 
     def insert_turn(
         self, record: tuple[str, str, str, str, str, str, int, int], thread: str, seq: int | None
@@ -159,7 +161,9 @@ class RecordTable:
         self.feed.add(CREATED, new.guid)
         seq = self._next_seq(new.thread, new.seq) if new.thread else None
         stored = new._replace(seq=seq, crc=new.checksum())
-        self._new_states.append((self.last_row, *stored, parts_of(new.content)))
+        parts = parts_of(new.content)
+        self._index.has_new_parts |= parts is not None
+        self._new_states.append((self.last_row, *stored, parts))
         self.expiry.concerns |= new.expires_at is not None
         self.has_agent_memory |= is_agent_memory(new.kind)
         if new.kind in self.hooks:

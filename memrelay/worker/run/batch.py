@@ -378,14 +378,15 @@ class Batch:
         store = self._cascade.touched.get(outcome.store) or self._cascade.begin(outcome.store)
         inbox, bundle = store.inbox, work.plan.hash
         inbox.add(work.key, bundle, outcome.to_outputs(work.first_kept))
+        if not (work.step_of or work.producer_id):
+            return
         now_ms = input_time_ms(work.replay_entry or work.id)
         if work.step_of:
             keep_step_results(inbox, work, outcome, now_ms)
         if work.producer_id:
             digest = make_digest(work.call) if work.call is not None else 0
             inbox.keys.add(make_producer_key(work), outcome.to_answer(digest), now_ms)
-        if work.step_of or work.producer_id:
-            inbox.keys.expire(now_ms - int(self._limits.producer_id_days * DAY_MS))
+        inbox.keys.expire(now_ms - int(self._limits.producer_id_days * DAY_MS))
 
     def _commit(self) -> None:
         """Commit the inbox rows and the writes of each touched store."""
