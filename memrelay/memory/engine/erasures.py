@@ -6,11 +6,13 @@ after a crash.
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, TypeVar
 
 import apsw
 import orjson
 
+from memrelay.memory.engine.features import FEED
+from memrelay.memory.engine.feed import ChangeFeed
 from memrelay.memory.engine.filter_sql import Conditions, where
 from memrelay.memory.engine.fulltext import INDEXES
 from memrelay.memory.engine.idempotency import pack, unpack
@@ -28,6 +30,7 @@ from memrelay.memory.engine.table import StoreTable
 from memrelay.memory.engine.versions import State, StoredRecord, stored_records
 from memrelay.memory.errors import StoreBusy
 
+Table = TypeVar("Table", bound=StoreTable)
 INSERT = (
     "INSERT INTO erasures(asked_at, actor, reason, records, versions, left_over) "
     "VALUES (?, ?, ?, ?, ?, ?)"
@@ -83,6 +86,10 @@ class Erasure(NamedTuple):
 SELECT = f"SELECT {', '.join(Erasure._fields)} FROM erasures"
 
 
+class _FindTable(Protocol):
+    def __call__(self, cls: type[Table], /) -> Table: ...
+
+
 class Erasures:
     """The erasures of one store. Methods that change data run inside its open transaction."""
 
@@ -91,7 +98,7 @@ class Erasures:
         connection: apsw.Connection,
         records: RecordTable,
         inbox: Inbox,
-        find_table: Callable[[type["ModelErasure"]], "ModelErasure"],
+        find_table: "_FindTable",
     ) -> None:
         """`find_table` returns the store's object of a table class."""
         self._connection, self._records, self._inbox = connection, records, inbox
@@ -164,7 +171,9 @@ class Erasures:
                 for model in self._models():
                     model.forget_record(place.state)
             records += 1
-        self._records.feed.forget(guids, text)
+        feed = self._find_table(ChangeFeed)
+        if FEED in self._records.path.names or feed.last:
+            feed.forget(guids, text)
         self._connection.execute(INSERT, (*about, records, versions, left_over))
         self._records.complete()
         self._records.expiry.reset()

@@ -7,13 +7,14 @@ consumer's cursor would skip the next change.
 
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Any, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
-import apsw
 import orjson
 
-from memrelay.memory.engine.memory_id import BUILT_IN_STORES
-from memrelay.memory.engine.versions import VersionTable
+from memrelay.memory.engine.features import Feature
+
+if TYPE_CHECKING:
+    from memrelay.memory.engine.store import Store
 
 ChangeType = Literal[
     "record.created",
@@ -76,21 +77,11 @@ class Change(NamedTuple):
     data: str | None
 
 
-def has_feed(memory_id: str) -> bool:
-    """Return whether the feed of a store is always on, because the store is built in."""
-    top, _, rest = memory_id.partition("/")
-    return top == "instances" and rest.partition("/")[2] in BUILT_IN_STORES
+class ChangeFeed(Feature):
+    """Adds and reads changes. A store without this feature only reads those that it has."""
 
-
-class ChangeFeed:
-    """Adds and reads changes. Changes are added inside the store's open transaction.
-
-    `versions` has the time and the actor of the current change. A feed that is off adds nothing.
-    """
-
-    def __init__(self, connection: apsw.Connection, versions: VersionTable) -> None:
-        self._connection, self._versions = connection, versions
-        self.is_on = False
+    def __init__(self, store: "Store") -> None:
+        super().__init__(store)
         # The values of the buffered rows, one after the other: a tuple for each row costs more.
         self._new: list[Any] = []
         # The number of the newest change that `take_last` has not returned.
@@ -101,30 +92,30 @@ class ChangeFeed:
         self._new.clear()
         self._new_last = None
 
-    def add_created(self, guid: str) -> None:
-        """Add the creation of a record to a feed that is on. Every new record takes this path."""
+    def created(self, guid: str) -> None:
+        """Add the creation of a record."""
         at, actor, _ = self._versions.current_act
         self._new += (at, CREATED, guid, actor, None)
 
-    def add(self, type_: ChangeType, subject: str, data: Mapping[str, Any] | None = None) -> None:
+    def changed(
+        self, change: ChangeType, subject: str, data: Mapping[str, Any] | None = None
+    ) -> None:
         """Add a change of the current actor. `subject` is the id of what changed."""
-        if self.is_on:
-            at, actor, _ = self._versions.current_act
-            packed = None if data is None else orjson.dumps(data).decode()
-            self._new += (at, type_, subject, actor, packed)
+        at, actor, _ = self._versions.current_act
+        packed = None if data is None else orjson.dumps(data).decode()
+        self._new += (at, change, subject, actor, packed)
 
-    def add_selected(self, type_: ChangeType, where: str, values: Sequence[Any]) -> None:
+    def selected(self, change: ChangeType, which: str, values: Sequence[Any]) -> None:
         """Add a change for each record that a WHERE clause on `records AS r` selects."""
-        if self.is_on:
-            self.flush()
-            at, actor, _ = self._versions.current_act
-            self._connection.execute(
-                f"{INSERT_SELECTED}{where} ORDER BY row", (at, type_, actor, *values)
-            )
-            if self._connection.changes():
-                self._new_last = self._connection.last_insert_rowid()
+        self.complete()
+        at, actor, _ = self._versions.current_act
+        self._connection.execute(
+            f"{INSERT_SELECTED}{which} ORDER BY row", (at, change, actor, *values)
+        )
+        if self._connection.changes():
+            self._new_last = self._connection.last_insert_rowid()
 
-    def flush(self) -> None:
+    def complete(self) -> None:
         """Insert the buffered rows."""
         if self._new:
             for first in range(0, len(self._new), TOGETHER * WIDTH):
@@ -151,20 +142,20 @@ class ChangeFeed:
 
     def after(self, n: int, most: int) -> list[Change]:
         """Return up to `most` changes after number `n`, the oldest first."""
-        self.flush()
+        self.complete()
         return [Change._make(row) for row in self._connection.execute(SELECT, (n, most))]
 
     def forget(self, guids: Sequence[str], text: str) -> None:
         """Delete the changes of erased records, and those with an erased text in an id or actor.
         Note that records were erased.
         """
-        self.flush()
-        if not (guids or text) or not (self.is_on or self.last):
+        self.complete()
+        if not (guids or text):
             return
         at, actor, _ = self._versions.current_act
         # First, so that no number is assigned again. An erased text may name the actor.
         self._new += (at, ERASED, "", "" if text and text in actor else actor, None)
-        self.flush()
+        self.complete()
         self._connection.execute(DELETE_SUBJECTS, (orjson.dumps(guids).decode(),))
         if text:
             self._connection.execute(DELETE_TEXT, (text, orjson.dumps(text).decode()[1:-1]))

@@ -2,7 +2,7 @@
 commit.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from operator import itemgetter
 from typing import Any
@@ -10,7 +10,8 @@ from typing import Any
 import apsw
 
 from memrelay.memory.engine.appends import AppendTable, LongRecord
-from memrelay.memory.engine.feed import CREATED, DELETED, EXPIRED, UPDATED, ChangeFeed, ChangeType
+from memrelay.memory.engine.features import WritePath
+from memrelay.memory.engine.feed import CREATED, DELETED, EXPIRED, UPDATED, ChangeType
 from memrelay.memory.engine.filter_sql import HAS_AGENT_MEMORY, Conditions, Expiry, Filters, where
 from memrelay.memory.engine.fulltext import INDEXES, FullTextIndex, best_matches
 from memrelay.memory.engine.rows import Changes, RowInsert
@@ -96,8 +97,9 @@ class RecordTable:
         # Collects the rows that are edited and deleted, if a reader needs them.
         self.changes: Changes | None = None
         self.versions = VersionTable(connection)
-        self.feed = ChangeFeed(connection, self.versions)
         self.appends = AppendTable(connection)
+        # The features of the store, which `Store.compose` sets.
+        self.path = WritePath()
         # What models keep in memory about the records of a kind.
         self.hooks: dict[str, ChangeHook] = {}
         self._index = FullTextIndex(connection)
@@ -114,7 +116,6 @@ class RecordTable:
             buffered.clear()
         self._last_seqs.clear()
         self.versions.reset()
-        self.feed.reset()
         self.appends.reset()
         self._reset_hooks()
         self.expiry.reset()
@@ -133,12 +134,22 @@ class RecordTable:
         """
         self.versions.current_act = (now_ms, actor, reason)
 
+    def announce(
+        self, change: ChangeType, subject: str, data: Mapping[str, Any] | None = None
+    ) -> None:
+        """Tell the features of the store about a change of the current actor.
+
+        `subject` is the id of what changed. `data` has further ids, and no values.
+        """
+        for changed in self.path.changed:
+            changed(change, subject, data)
+
     def insert(self, record: tuple[str, str, str, str, str, str, int, int]) -> None:
         """Insert a record, its values in the order of columns.NEW."""
         self.last_row += 1
         guid, scope, kind, content, source, tags, _, _ = record
-        if self.feed.is_on:
-            self.feed.add_created(guid)
+        for created in self.path.created:
+            created(guid)
         crc = checksum(beginning(scope, kind, source, tags), guid, content)
         if (parts := parts_of(content)) is not None:
             self._index.has_new_parts = True
@@ -158,7 +169,7 @@ class RecordTable:
         Its checksum is computed here, and its position in the thread if `seq` is None.
         """
         self.last_row += 1
-        self.feed.add(CREATED, new.guid)
+        self.announce(CREATED, new.guid)
         seq = self._next_seq(new.thread, new.seq) if new.thread else None
         stored = new._replace(seq=seq, crc=new.checksum())
         parts = parts_of(new.content)
@@ -219,7 +230,8 @@ class RecordTable:
                 self.merge_appended([row])
             self.appends.flush()
         self.versions.flush()
-        self.feed.flush()
+        for complete in self.path.complete:
+            complete()
         self._index.catch_up(self.last_row)
         self._last_seqs.clear()
 
@@ -272,7 +284,7 @@ class RecordTable:
     def extend(self, record: LongRecord, text: str, now_ms: int) -> None:
         """Append a text to a long record and keep the earlier version."""
         self.versions.add_begun(record.state, record.length)
-        self.feed.add(UPDATED, record.guid)
+        self.announce(UPDATED, record.guid)
         self.appends.add(record, text, now_ms)
 
     def merge_appended(self, rows: Iterable[int]) -> None:
@@ -285,7 +297,7 @@ class RecordTable:
     def _record_change(self, place: StoredRecord, what: What, content: str) -> None:
         """Keep the earlier version and mark the indexes and the row as changed."""
         self.versions.add(place.values, place.content, what, content)
-        self.feed.add(UPDATED, place.guid)
+        self.announce(UPDATED, place.guid)
         self._mark_changed(place, is_indexed=content == place.content)
 
     def _mark_changed(self, place: StoredRecord, *, is_indexed: bool = False) -> None:
@@ -300,14 +312,14 @@ class RecordTable:
         self.remove(place)
 
     def remove(self, place: StoredRecord, change: ChangeType = DELETED) -> None:
-        """Remove a record from the table without keeping a version. `change` is for the feed."""
+        """Remove a record from the table without keeping a version, and announce the change."""
         # It may be the last of a thread. No record of it is buffered, because it was found.
         self._last_seqs.clear()
         self._index.mark_deleted(place.row, place.content, place.parts)
         if self.changes is not None:
             self.changes.add(place.row)
         self._connection.execute("DELETE FROM records WHERE row = ?", (place.row,))
-        self.feed.add(change, place.guid)
+        self.announce(change, place.guid)
         _, _, scope, kind, *_ = place.values
         if kind in self.hooks:
             self.hooks[kind].removed(scope)
@@ -326,9 +338,10 @@ class RecordTable:
     def _delete_matching(self, which: str, values: list[Any], change: ChangeType) -> int:
         """Delete the records that a WHERE clause on `records AS r` selects; return their number.
 
-        The indexes must be in sync. `change` is for the feed.
+        The indexes must be in sync. The change is announced.
         """
-        self.feed.add_selected(change, which, values)
+        for selected in self.path.selected:
+            selected(change, which, values)
         self._index.delete_matching(which, values)
         if self.changes is not None:
             rows = self._connection.execute(f"SELECT r.row FROM records AS r{which}", values)

@@ -1,7 +1,7 @@
 """A store: one SQLite file at a `memory_id`, with its transaction."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -24,7 +24,8 @@ from memrelay.memory.engine.damage import (
 )
 from memrelay.memory.engine.disk import inode_of
 from memrelay.memory.engine.erasures import Erasures
-from memrelay.memory.engine.feed import has_feed
+from memrelay.memory.engine.features import compose, default_features
+from memrelay.memory.engine.feed import ChangeFeed
 from memrelay.memory.engine.fulltext import Segments
 from memrelay.memory.engine.inbox import Inbox, PendingTable
 from memrelay.memory.engine.models import find_key_table
@@ -90,14 +91,13 @@ class Store:
         # A weak reference, so that an unused store is closed without a garbage collection.
         own = partial(Store.transaction, proxy(self))
         self.records = RecordTable(self._connection, own)
-        self.feed = self.records.feed
-        self.feed.is_on = has_feed(self.memory_id)
         self.inbox = Inbox(self._connection)
         self.pending = PendingTable(self._connection)
         self.commits = CommitCount(self._connection)
         self.vectors = VectorTable(self._connection)
         self.segments = Segments(self._connection)
         self._tables: dict[type[StoreTable], StoreTable] = {}
+        self.compose(default_features(self.memory_id))
         find_table = partial(Store.table, proxy(self))
         self.erasures = Erasures(self._connection, self.records, self.inbox, find_table)
 
@@ -107,6 +107,20 @@ class Store:
         if found is None:
             found = self._tables[cls] = cls(self)
         return cast(Table, found)
+
+    def compose(self, names: Collection[str]) -> None:
+        """Give the store the write path with these features (features.py), between two batches."""
+        if self.records.path.names != frozenset(names):
+            self.records.path = compose(self, names)
+
+    def has_feature(self, name: str) -> bool:
+        """Return whether a feature is in the write path."""
+        return name in self.records.path.names
+
+    @property
+    def feed(self) -> ChangeFeed:
+        """Return the change feed, which can be read even if the feature is off."""
+        return self.table(ChangeFeed)
 
     @property
     def connection(self) -> apsw.Connection:

@@ -2,7 +2,7 @@
 
 import time
 from collections import OrderedDict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -53,8 +53,8 @@ class OpenStores:
         self._probes, self._used = 0, dict[str, int]()
         # Fencing epoch of the owner, by memory_id.
         self._epochs: dict[str, int] = {}
-        # Whether the change feed of a store is on, by memory_id. Other stores have the default.
-        self._feeds: dict[str, bool] = {}
+        # The features of a store, by memory_id. Other stores have the default.
+        self._features: dict[str, frozenset[str]] = {}
         # Fencing epoch that the file already contains, by memory_id.
         self._epochs_in_file: dict[str, int] = {}
 
@@ -99,7 +99,8 @@ class OpenStores:
         with ExitStack() as undo:
             store = Store(memory_id, store_path(self._root, memory_id), self._meaning, link)
             undo.callback(store.close)
-            store.feed.is_on = self._feeds.get(memory_id, store.feed.is_on)
+            if memory_id in self._features:
+                store.compose(self._features[memory_id])
             self._write_epoch(memory_id, store)
             undo.pop_all()
         return store
@@ -121,12 +122,11 @@ class OpenStores:
         """Set the owner's fencing epoch of a store, which is written when it is opened."""
         self._epochs[memory_id] = epoch
 
-    def set_feeds(self, names: Iterable[str], feeds: Collection[str]) -> None:
-        """Turn the change feeds of the stores `names` on if they are in `feeds`, otherwise off."""
-        for name in names:
-            self._feeds[name] = name in feeds
-            if name in self._open:
-                self._open[name].feed.is_on = self._feeds[name]
+    def compose(self, features: Mapping[str, frozenset[str]]) -> None:
+        """Set the features of stores, by memory_id, now and whenever one is opened."""
+        self._features |= features
+        for name in features.keys() & self._open.keys():
+            self._open[name].compose(features[name])
 
     def _write_epoch(self, memory_id: str, store: Store) -> None:
         if epoch := self._epochs.get(memory_id, 0):

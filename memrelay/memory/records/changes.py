@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import orjson
 from pydantic import Field
 
+from memrelay.memory.engine.features import FEED
 from memrelay.memory.engine.feed import TYPES, Change
 from memrelay.memory.engine.store import Transaction
 from memrelay.memory.engine.timestamps import Moment, format_time
@@ -87,9 +88,8 @@ def list_changes(tx: Transaction, request: ListChanges, context: Context) -> Cha
         )
     taken, cursor = _take(changes, request)
     oldest = feed.oldest
-    return ChangeList(
-        tuple(map(_view, taken)), cursor, last, 0 if oldest is None else oldest[0], feed.is_on
-    )
+    first = 0 if oldest is None else oldest[0]
+    return ChangeList(tuple(map(_view, taken)), cursor, last, first, tx.has_feature(FEED))
 
 
 def _refuse_unknown(types: tuple[str, ...]) -> None:

@@ -14,6 +14,7 @@ from memrelay.blocks.contract import Transient
 from memrelay.bus.client.resp import SwarmMessage
 from memrelay.bus.errors import MalformedMessage, MessageTooLong
 from memrelay.memory.engine.connection import translate_errors
+from memrelay.memory.engine.features import FEED
 from memrelay.memory.engine.inbox import RETRY_SUFFIX, Done, Pending
 from memrelay.memory.engine.records import is_repeated_guid
 from memrelay.memory.engine.store import Store
@@ -225,8 +226,8 @@ class Batch:
         if repeated is not None:
             self._result.duplicates[one.plan.uid] += 1
             # Announce the changes of the input, because a crash may have prevented that.
-            if repeated.store and (feed := self._stores.get(repeated.store).feed).is_on:
-                self._result.changes[repeated.store] = feed.last
+            if repeated.store and (store := self._stores.get(repeated.store)).has_feature(FEED):
+                self._result.changes[repeated.store] = store.feed.last
             return repeated
         if work.replay_entry:
             if work.key in self._gone:

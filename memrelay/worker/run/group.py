@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from operator import attrgetter
@@ -39,7 +39,7 @@ from memrelay.worker.run.embedding_prefetch import EmbeddingPrefetch
 from memrelay.worker.run.inputs import Entry, Work, get_arrival
 from memrelay.worker.run.outcome import Outcome
 from memrelay.worker.run.queries import Queries
-from memrelay.worker.run.recovery import Recovery, RecoveryTurns, close_stores, list_feeds
+from memrelay.worker.run.recovery import Recovery, RecoveryTurns, close_stores, find_features
 from memrelay.worker.run.retries import Retries
 from memrelay.worker.shared import WorkerContext
 from memrelay.worker.waiting import in_background, wait
@@ -262,8 +262,8 @@ class Group:
         checkpoint = lease.find_idle_checkpoint()
         if checkpoint is None or checkpoint.embedder != self._parts.vectors.embedder_name:
             return False
-        feeds = list_feeds(self.plans)
-        later = partial(_take_over_later, names=self.stores, feeds=feeds, epoch=lease.epoch)
+        features = find_features(self.plans)
+        later = partial(_take_over_later, names=self.stores, features=features, epoch=lease.epoch)
         await self._parts.thread.run(later)
         self._parts.vectors.rest(checkpoint.wanted, checkpoint.fingerprints)
         self._parts.expiry.rest(checkpoint.due_ms)
@@ -520,9 +520,9 @@ def create_group(
 
 
 def _take_over_later(
-    stores: OpenStores, names: Sequence[str], feeds: Collection[str], epoch: int
+    stores: OpenStores, names: Sequence[str], features: Mapping[str, frozenset[str]], epoch: int
 ) -> None:
-    stores.set_feeds(names, feeds)
+    stores.compose(features)
     for name in names:
         stores.take_over_later(name, epoch)
 

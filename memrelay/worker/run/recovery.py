@@ -5,7 +5,7 @@ The group takes over its stores, runs what was in flight, and clears the journal
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Collection, Iterable, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from itertools import product
@@ -14,6 +14,7 @@ from typing import NamedTuple
 import structlog
 
 from memrelay.bus.streams.input_stream import raise_last_id
+from memrelay.memory.engine.features import FEED
 from memrelay.memory.engine.models import list_hooks, load
 from memrelay.memory.engine.stores import OpenStores
 from memrelay.memory.errors import StoreBroken, StoreFenced
@@ -66,7 +67,7 @@ class Recovery:
         self._first_stores = {plan.uid: plan.stores[0] for plan in lease.plans}
         former = await self._find_former_stores(lease)
         take_over = partial(
-            _take_over, names=self._stores, former=former, feeds=list_feeds(lease.plans)
+            _take_over, names=self._stores, former=former, features=find_features(lease.plans)
         )
         while True:
             try:
@@ -136,9 +137,14 @@ class Recovery:
         return found
 
 
-def list_feeds(plans: Iterable[Plan]) -> frozenset[str]:
-    """Return the stores of these pipelines that have a change feed."""
-    return frozenset(name for plan in plans for name in plan.feeds)
+def find_features(plans: Sequence[Plan]) -> dict[str, frozenset[str]]:
+    """Return the features of each store of these pipelines, which may share some."""
+    feeds = {name for plan in plans for name in plan.feeds}
+    return {
+        name: frozenset({FEED} if name in feeds else ())
+        for plan in plans
+        for name in plan.all_stores
+    }
 
 
 def close_stores(stores: OpenStores, names: Sequence[str]) -> None:
@@ -159,11 +165,11 @@ def _take_over(
     stores: OpenStores,
     names: Sequence[str],
     former: Sequence[str],
-    feeds: Collection[str],
+    features: Mapping[str, frozenset[str]],
     epoch: int,
 ) -> _Taken:
     """Raises StoreFenced if a store has a higher epoch."""
-    stores.set_feeds(names, feeds)
+    stores.compose(features)
     for name in names:
         stores.take_over(name, epoch)
     usable = _take_over_former(stores, former, epoch)

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from memrelay.memory.engine.feed import CREATED, TOGETHER, Change, has_feed
+from memrelay.memory.engine.features import FEED, default_features
+from memrelay.memory.engine.feed import CREATED, TOGETHER, Change
 from memrelay.memory.engine.retention import DAY_MS, delete_expired
 from memrelay.memory.engine.store import Store
 from memrelay.memory.engine.timestamps import format_time
@@ -49,7 +50,7 @@ def test_only_homes_have_a_feed_by_default() -> None:
         "shared/u/memories": False,
     }
 
-    assert {name: has_feed(name) for name in stores} == stores
+    assert {name: FEED in default_features(name) for name in stores} == stores
 
 
 def test_each_change_of_a_record_has_a_row_with_its_time_and_actor(store: Store) -> None:
@@ -133,7 +134,7 @@ def test_a_feed_that_is_off_has_no_rows(tmp_path: Path) -> None:
     guid = run(store, "records.create", content="tea").guid
     run(store, "records.update", guid=guid, content="milk")
     with store.transaction() as tx:
-        tx.feed.add("grant.created", "s")
+        tx.records.announce("grant.created", "s")
         tx.records.delete_all({"kind": "note"})
     run(store, "records.erase", guids=[guid])
 
@@ -145,7 +146,7 @@ def test_a_feed_that_is_off_has_no_rows(tmp_path: Path) -> None:
 def test_an_erasure_removes_the_rows_of_its_records_and_reuses_no_number(store: Store) -> None:
     first, second = (run(store, "records.create", content="tea").guid for _ in range(2))
     with store.transaction() as tx:
-        tx.feed.add("grant.created", "chat:secret", {"grantee": "a2"})
+        tx.records.announce("grant.created", "chat:secret", {"grantee": "a2"})
     run(store, "records.erase", guids=[second])
 
     assert [(one.n, one.type, one.subject) for one in list_all(store)] == [
@@ -197,7 +198,9 @@ def test_a_consumer_reads_pages_from_its_cursor(store: Store) -> None:
 def test_a_page_of_some_types_continues_after_what_it_has_read(store: Store) -> None:
     with store.transaction() as tx:
         for number in range(MAX_READ + 2):
-            tx.feed.add("memory.created" if number % MAX_READ == 1 else CREATED, str(number))
+            tx.records.announce(
+                "memory.created" if number % MAX_READ == 1 else CREATED, str(number)
+            )
 
     def page(**given: Any) -> tuple[list[str], int]:
         found = run(store, "changes.list", types=["memory.created", "memory.deleted"], **given)
@@ -228,7 +231,7 @@ def test_the_home_of_items_is_open_to_changes_list_alone() -> None:
 def test_the_data_of_a_change_is_an_object(store: Store) -> None:
     with store.transaction() as tx:
         tx.records.set_actor(NOW, "ada")
-        tx.feed.add("grant.created", "s1", {"grantee": "a2"})
+        tx.records.announce("grant.created", "s1", {"grantee": "a2"})
 
     (change,) = run(store, "changes.list").items
     assert (change.data, change.actor, change.at) == ({"grantee": "a2"}, "ada", format_time(NOW))

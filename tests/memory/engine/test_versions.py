@@ -228,7 +228,7 @@ def test_a_rolled_back_change_leaves_no_state(tmp_path: Path) -> None:
 
 def test_states_are_deleted_after_the_retention_period(tmp_path: Path) -> None:
     store = make_store(tmp_path)
-    store.feed.is_on = False
+    store.compose(())
     gone, guid = write_all(store, "gone", "tea")
     run(store, "records.delete", guid=gone)
     run(store, "records.update", guid=guid, content="coffee", now_ms=NOW + DAY_MS)

@@ -40,7 +40,6 @@ class MemoryTable(StoreTable):
 
     def __init__(self, store: Store) -> None:
         super().__init__(store)
-        self._feed = store.feed
         self._connection.create_scalar_function("tags_match", _tags_match, 2, deterministic=True)
 
     def any(self) -> bool:
@@ -60,7 +59,7 @@ class MemoryTable(StoreTable):
         self._connection.execute(
             f"INSERT INTO memories({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?)", memory
         )
-        self._feed.add("memory.created", memory.id)
+        self._records.announce("memory.created", memory.id)
 
     def replace(self, memory: Memory) -> None:
         """Update the name, description and tags of the memory with that id."""
@@ -68,13 +67,13 @@ class MemoryTable(StoreTable):
             "UPDATE memories SET name = ?, description = ?, tags = ?, updated_at = ? WHERE id = ?",
             (memory.name, memory.description, memory.tags, memory.updated_at, memory.id),
         )
-        self._feed.add("memory.updated", memory.id)
+        self._records.announce("memory.updated", memory.id)
 
     def remove(self, ident: str) -> None:
         """Delete the memory's row. Its entries are records and are deleted as such."""
         self._connection.execute("DELETE FROM memories WHERE id = ?", (ident,))
         if self._connection.changes():
-            self._feed.add("memory.deleted", ident)
+            self._records.announce("memory.deleted", ident)
 
     def page(
         self, globs: Sequence[str], order: str, beyond: int | None, limit: int

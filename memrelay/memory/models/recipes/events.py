@@ -153,7 +153,7 @@ def append(tx: Transaction, batch: AppendEvents, context: Context) -> EventsAppe
         )
     tx.table(RecipeTables).events.append(id_, events)
     change: ChangeType = "event.appended" if len(events) == 1 else "events.appended"
-    tx.feed.add(change, id_, {"ids": [event.id for event in events]})
+    tx.records.announce(change, id_, {"ids": [event.id for event in events]})
     return EventsAppended(id_, tuple(view_event(id_, event) for event in events))
 
 

@@ -91,7 +91,7 @@ def set_pair(tx: Transaction, new: SetPair, context: Context) -> PairView:
     pair = Pair(new.namespace, new.key, to_json(new.value), context.now_ms)
     id_ = ensure_id(tx, "kv", new.instance, context, create=new.auto_create)
     tx.table(RecipeTables).kv.set(id_, pair)
-    tx.feed.add("kv.set", id_, {"namespace": new.namespace, "key": new.key})
+    tx.records.announce("kv.set", id_, {"namespace": new.namespace, "key": new.key})
     return view_pair(id_, pair)
 
 
@@ -176,7 +176,7 @@ def delete(tx: Transaction, target: DeletePair, context: Context) -> PairDeleted
     id_ = find_id(tx, "kv", target.instance)
     is_deleted = bool(tx.table(RecipeTables).kv.delete(id_, target.namespace, target.key))
     if is_deleted:
-        tx.feed.add("kv.deleted", id_, {"namespace": target.namespace, "key": target.key})
+        tx.records.announce("kv.deleted", id_, {"namespace": target.namespace, "key": target.key})
     return PairDeleted(is_deleted)
 
 
@@ -207,7 +207,7 @@ def clear(tx: Transaction, target: ClearNamespace, context: Context) -> PairsDel
     id_ = find_id(tx, "kv", target.instance)
     deleted = tx.table(RecipeTables).kv.delete(id_, target.namespace)
     if deleted:
-        tx.feed.add("kv.cleared", id_, {"namespace": target.namespace})
+        tx.records.announce("kv.cleared", id_, {"namespace": target.namespace})
     return PairsDeleted(deleted)
 
 

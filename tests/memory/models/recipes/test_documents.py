@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from memrelay.memory.engine.features import FEED
 from memrelay.memory.engine.store import Store
 from memrelay.memory.errors import RecordNotFound, Refused, ResultTooLarge, VersionConflict
 from memrelay.memory.models.named_memories.table import MemoryTable
@@ -24,7 +25,7 @@ LONG = "".join(f"Step {number} of the upgrade is described here.\n\n" for number
 @pytest.fixture
 def tx(tmp_path: Path) -> Any:
     store = make_store(tmp_path, RECIPES_ID)
-    store.feed.is_on = True
+    store.compose([FEED])
     with store.transaction() as tx:
         yield tx
     store.close()

@@ -118,7 +118,7 @@ def create_nodes(tx: Transaction, new: AddNodes, context: Context) -> AddedNodes
         raise NameTaken(f"graph {graph.id!r} already has the nodes {', '.join([*taken][:5])}")
     added = [insert_node(tx, graph.id, node, context) for node in new.nodes]
     ids = [state.key for state in added]
-    tx.feed.add("node.added" if len(ids) == 1 else "nodes.added", graph.id, {"ids": ids})
+    tx.records.announce("node.added" if len(ids) == 1 else "nodes.added", graph.id, {"ids": ids})
     return AddedNodes(tuple(map(view_node, added)))
 
 
@@ -438,7 +438,7 @@ def create_edges(tx: Transaction, new: AddEdges, context: Context) -> AddedEdges
     ]
     table.insert_edges(graph.id, added)
     ids = [edge.id for edge in added]
-    tx.feed.add("edge.added" if len(ids) == 1 else "edges.added", graph.id, {"ids": ids})
+    tx.records.announce("edge.added" if len(ids) == 1 else "edges.added", graph.id, {"ids": ids})
     return AddedEdges(tuple(view_edge(graph.id, edge) for edge in added))
 
 
@@ -513,7 +513,7 @@ def delete_edge(tx: Transaction, target: DeleteEdge, context: Context) -> None:
         raise RecordNotFound(f"graph {graph!r} has no edge {target.id!r}; list its edges")
     tx.table(RecipeTables).graph.delete_edge(graph, edge.id)
     ends = {"from_node_id": edge.from_node, "to_node_id": edge.to_node}
-    tx.feed.add("edge.deleted", graph, {"id": edge.id, "kind": edge.kind, **ends})
+    tx.records.announce("edge.deleted", graph, {"id": edge.id, "kind": edge.kind, **ends})
 
 
 def view_edge(instance: str, edge: Edge) -> EdgeView:

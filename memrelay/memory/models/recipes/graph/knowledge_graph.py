@@ -155,7 +155,9 @@ def create_entities(tx: Transaction, new: CreateEntities, context: Context) -> C
             created.append(entity)
     if created:
         ids = [entity.name for entity in created]
-        tx.feed.add("node.added" if len(ids) == 1 else "nodes.added", ENTITY_GRAPH, {"ids": ids})
+        tx.records.announce(
+            "node.added" if len(ids) == 1 else "nodes.added", ENTITY_GRAPH, {"ids": ids}
+        )
     return CreatedEntities(tuple(created))
 
 
@@ -188,7 +190,9 @@ def create_relations(tx: Transaction, new: CreateRelations, context: Context) ->
     table.insert_edges(ENTITY_GRAPH, edges)
     if edges:
         ids = [edge.id for edge in edges]
-        tx.feed.add("edge.added" if len(ids) == 1 else "edges.added", ENTITY_GRAPH, {"ids": ids})
+        tx.records.announce(
+            "edge.added" if len(ids) == 1 else "edges.added", ENTITY_GRAPH, {"ids": ids}
+        )
     return CreatedRelations(tuple(created))
 
 
@@ -361,7 +365,9 @@ def delete_edges(tx: Transaction, edges: Iterable[Edge]) -> None:
     for edge in [*edges]:
         tx.table(RecipeTables).graph.delete_edge(ENTITY_GRAPH, edge.id)
         ends = {"from_node_id": edge.from_node, "to_node_id": edge.to_node}
-        tx.feed.add("edge.deleted", ENTITY_GRAPH, {"id": edge.id, "kind": edge.kind, **ends})
+        tx.records.announce(
+            "edge.deleted", ENTITY_GRAPH, {"id": edge.id, "kind": edge.kind, **ends}
+        )
 
 
 def all_entities(tx: Transaction) -> Iterator[Entity]:

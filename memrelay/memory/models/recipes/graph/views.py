@@ -72,7 +72,7 @@ def create(tx: Transaction, new: CreateView, context: Context) -> ViewView:
     if tx.table(RecipeTables).graph.view(view.id) is not None:
         raise NameTaken(f"a view already has the id {view.id!r}; use another id")
     tx.table(RecipeTables).graph.insert_view(view)
-    tx.feed.add("view.created", view.id)
+    tx.records.announce("view.created", view.id)
     return view_view(view)
 
 
@@ -138,7 +138,7 @@ def delete(tx: Transaction, target: DeleteView, context: Context) -> None:
     view = find_view(tx, target.id)
     tx.table(RecipeTables).graph.delete_view(view.id)
     ids = {"instance_id": view.instance, "template_id": view.template}
-    tx.feed.add("view.deleted", view.id, ids)
+    tx.records.announce("view.deleted", view.id, ids)
 
 
 @dataclass(frozen=True, slots=True)

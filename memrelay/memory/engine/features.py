@@ -1,0 +1,87 @@
+"""Features: the parts of a store's write path that only some stores have.
+
+A store composes its path when it opens, and again between two batches after a deploy. Each hook of
+the path has the features that use it and no others. So a feature that is off is not loaded, and no
+message asks for it.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from memrelay.memory.engine.memory_id import BUILT_IN_STORES
+from memrelay.memory.engine.models import load
+from memrelay.memory.engine.table import StoreTable
+
+if TYPE_CHECKING:
+    from memrelay.memory.engine.store import Store
+
+FEED = "feed"
+# The class of each feature, in the order in which its hooks are called.
+FEATURES: dict[str, str] = {FEED: "memrelay.memory.engine.feed:ChangeFeed"}
+
+
+class Feature(StoreTable):
+    """One feature of an open store. It overrides the hooks that it uses, and no others.
+
+    Hooks run inside the store's open transaction. `reset` follows a rollback.
+    """
+
+    def __init__(self, store: "Store") -> None:
+        # Not the records: they keep the path, and a store is closed without a garbage collection.
+        # The versions have the time and the actor of the current change.
+        self._connection, self._versions = store.connection, store.records.versions
+
+    def created(self, guid: str) -> None:
+        """Note a new record. The hot path calls this instead of `changed`."""
+
+    def changed(self, change: Any, subject: str, data: Mapping[str, Any] | None = None) -> None:
+        """Note a change (a ChangeType) of a record or another subject, with further ids in
+        `data`.
+        """
+
+    def selected(self, change: Any, which: str, values: Sequence[Any]) -> None:
+        """Note a change of each record that a WHERE clause on `records AS r` selects, before it
+        happens.
+        """
+
+    def ran(self, inputs: Sequence[tuple[Any, Any]]) -> None:
+        """Note the inputs of a batch that have effects in the store, each with its outcome: Work
+        and Outcome of the worker. It precedes `complete`.
+        """
+
+    def complete(self) -> None:
+        """Write what is buffered, before the commit."""
+
+
+class WritePath:
+    """The hooks of a store's features, composed once."""
+
+    def __init__(self, features: Mapping[str, Feature] | None = None) -> None:
+        features = features or {}
+        self.names = frozenset(features)
+        hooks = [*features.values()]
+        self.created = tuple(one.created for one in hooks if _overrides(one, "created"))
+        self.changed = tuple(one.changed for one in hooks if _overrides(one, "changed"))
+        self.selected = tuple(one.selected for one in hooks if _overrides(one, "selected"))
+        self.ran = tuple(one.ran for one in hooks if _overrides(one, "ran"))
+        self.complete: tuple[Callable[[], None], ...] = tuple(
+            one.complete for one in hooks if _overrides(one, "complete")
+        )
+
+
+def _overrides(feature: Feature, hook: str) -> bool:
+    return getattr(type(feature), hook) is not getattr(Feature, hook)
+
+
+def compose(store: "Store", names: Collection[str]) -> WritePath:
+    """Return the write path of a store with these features."""
+    return WritePath(
+        {name: store.table(load(path)) for name, path in FEATURES.items() if name in names}
+    )
+
+
+def default_features(memory_id: str) -> frozenset[str]:
+    """Return the features of a store that no bundle declares: built-in stores have a feed."""
+    top, _, rest = memory_id.partition("/")
+    is_built_in = top == "instances" and rest.partition("/")[2] in BUILT_IN_STORES
+    return frozenset({FEED} if is_built_in else ())
