@@ -18,7 +18,7 @@ from memrelay.pipelines.check import check
 from memrelay.pipelines.plan import Plan
 from memrelay.worker.deliver.settled import SettledInputs
 from memrelay.worker.limits import WorkerLimits
-from memrelay.worker.run.batch import Batch
+from memrelay.worker.run.batch import Batch, BatchContext
 from memrelay.worker.run.crash_isolation import AttemptJournal, CrashIsolation
 from memrelay.worker.run.inputs import Entry, Published
 from memrelay.worker.run.outcome import Outcome, PublicMessageLimit
@@ -48,11 +48,13 @@ def make_batch(
 ) -> Batch:
     return Batch(
         entries,
-        WorkerLimits(batch_s=batch_s),
+        BatchContext(
+            WorkerLimits(batch_s=batch_s),
+            SettledInputs(Replication.of(Address())),
+            CrashIsolation(),
+            PublicMessageLimit(),
+        ),
         Retries(WorkerLimits(), {}, 0),
-        settled=SettledInputs(Replication.of(Address())),
-        isolation=CrashIsolation(),
-        public_limit=PublicMessageLimit(),
         journal=journal,
     )
 

@@ -97,6 +97,8 @@ class Store:
         self.vectors = VectorTable(self._connection)
         self.segments = Segments(self._connection)
         self._tables: dict[type[StoreTable], StoreTable] = {}
+        # It can be read even if the feature is off.
+        self.feed = self.table(ChangeFeed)
         self.compose(default_features(self.memory_id))
         find_table = partial(Store.table, proxy(self))
         self.erasures = Erasures(self._connection, self.records, self.inbox, find_table)
@@ -116,11 +118,6 @@ class Store:
     def has_feature(self, name: str) -> bool:
         """Return whether a feature is in the write path."""
         return name in self.records.path.names
-
-    @property
-    def feed(self) -> ChangeFeed:
-        """Return the change feed, which can be read even if the feature is off."""
-        return self.table(ChangeFeed)
 
     @property
     def connection(self) -> apsw.Connection:

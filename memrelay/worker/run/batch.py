@@ -11,17 +11,13 @@ from traceback import format_exception
 import structlog
 
 from memrelay.blocks.contract import Transient
-from memrelay.bus.client.resp import SwarmMessage
 from memrelay.bus.errors import MalformedMessage, MessageTooLong
 from memrelay.memory.engine.connection import translate_errors
 from memrelay.memory.engine.features import FEED
-from memrelay.memory.engine.inbox import RETRY_SUFFIX, Done, Pending
 from memrelay.memory.engine.records import is_repeated_guid
-from memrelay.memory.engine.store import Store
 from memrelay.memory.engine.stores import OpenStores
 from memrelay.memory.errors import StoreBroken, StoreBusy, StoreFenced, VectorPending
 from memrelay.memory.records.ids import input_time_ms
-from memrelay.pipelines.plan import Plan
 from memrelay.pipelines.secret_references import NO_SECRETS, SecretResolver
 from memrelay.worker.deliver.settled import SettledInputs
 from memrelay.worker.errors import (
@@ -33,26 +29,17 @@ from memrelay.worker.errors import (
 )
 from memrelay.worker.limits import WorkerLimits
 from memrelay.worker.run.calls import (
-    answer_by_key,
-    carry_out,
-    find_step_results,
+    CallRunner,
     keep_step_results,
     make_digest,
     make_producer_key,
 )
 from memrelay.worker.run.cascade import Cascade
 from memrelay.worker.run.crash_isolation import AttemptJournal, CrashIsolation
-from memrelay.worker.run.inputs import (
-    Call,
-    Entry,
-    Input,
-    Work,
-    decode_entry,
-    decode_unrouted,
-    restore_parked,
-)
+from memrelay.worker.run.inputs import Call, Entry, Input, Work, decode_entry
 from memrelay.worker.run.outcome import Outcome, PublicMessageLimit, failed_outcome, new_outcome
-from memrelay.worker.run.retries import DELAYED, Delayed, Retries, delayed_outcome
+from memrelay.worker.run.repeats import Repeats
+from memrelay.worker.run.retries import Delayed, Retries
 
 log = structlog.stdlib.get_logger(__name__)
 DAY_MS = 86_400_000
@@ -86,46 +73,52 @@ class BatchResult:
     took_s: float = 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class BatchContext:
+    """What all batches of a group share. `settled` has the inputs that cannot come back."""
+
+    limits: WorkerLimits
+    settled: SettledInputs
+    isolation: CrashIsolation
+    public_limit: PublicMessageLimit
+    secrets: SecretResolver = NO_SECRETS
+    checkpoint: Checkpoint = lambda step: None
+
+
 class Batch:
     """Runs inputs in their order in a database thread.
 
     A failing input fails alone: the batch is rolled back and runs again without it.
 
-    `settled` has the inputs that cannot come back. `gone` has the keys of replays
-    whose dead letter no longer exists. With `journal`, as after a crash, each attempt is counted
-    and suspects run alone. `former` are stores of earlier bundle versions, whose inboxes may know
-    an input. With `may_wait`, calls that need a vector are returned as `awaiting`.
+    `gone` has the keys of replays whose dead letter no longer exists. With `journal`, as after a
+    crash, each attempt is counted and suspects run alone. `former` are stores of earlier bundle
+    versions, whose inboxes may know an input. With `may_wait`, calls that need a vector are
+    returned as `awaiting`.
     """
 
     def __init__(
         self,
         work: Sequence[Work],
-        limits: WorkerLimits,
+        context: BatchContext,
         retries: Retries,
         *,
-        settled: SettledInputs,
-        isolation: CrashIsolation,
-        public_limit: PublicMessageLimit,
         gone: Collection[str] = (),
         journal: AttemptJournal | None = None,
         former: tuple[str, ...] = (),
         may_wait: bool = True,
-        secrets: SecretResolver = NO_SECRETS,
-        checkpoint: Checkpoint = lambda step: None,
     ) -> None:
-        self._rest, self._limits, self._retries = work, limits, retries
-        self._settled, self._gone, self._former = settled, gone, former
-        self._isolation, self._public_limit = isolation, public_limit
-        self._journal, self._may_wait, self._checkpoint = journal, may_wait, checkpoint
-        self._secrets = secrets
+        self._rest, self._context, self._retries = work, context, retries
+        self._gone, self._journal = gone, journal
+        self._former, self._may_wait = former, may_wait
+        self._limits, self._checkpoint = context.limits, context.checkpoint
         self._result = BatchResult()
         self._has_logged_traceback = False
-        # By pipeline: the existing built-in stores.
-        self._built_in_stores: dict[str, set[str]] = {}
         self._size = 0  # bytes of the published messages
         self._until_s = 0.0  # the end of the batch, as `time.perf_counter` counts
+        # Made by `run`.
         self._stores: OpenStores
         self._cascade: Cascade
+        self._repeats: Repeats
 
     def run(self, stores: OpenStores) -> BatchResult:
         """Commit everything that can run.
@@ -135,8 +128,9 @@ class Batch:
         """
         began = time.perf_counter()
         self._until_s = began + self._limits.batch_s
-        self._stores = stores
-        self._cascade = Cascade(stores, self._limits, self._public_limit, self._secrets)
+        self._stores, context, limits = stores, self._context, self._limits
+        self._cascade = Cascade(stores, limits, context.public_limit, context.secrets)
+        self._repeats = Repeats(stores, self._cascade, self._former, context.settled, limits)
         while self._has_room:
             count = self._count_together()
             ran, fault = self._run_together(count)
@@ -163,9 +157,11 @@ class Batch:
         outcomes: list[Outcome] = []
         try:
             with translate_errors("a store"), self._isolate():
-                self._record_attempts(count)
+                if self._journal is not None:
+                    self._journal.record(self._stores, self._rest[:count])
+                    self._checkpoint("attempt journaled")
                 size = self._run_inputs(self._rest[:count], outcomes)
-                self._commit()
+                self._commit(outcomes)
         except (StoreBusy, StoreBroken, StoreFenced):
             self._roll_back()
             raise
@@ -187,17 +183,12 @@ class Batch:
         with translate_errors("a store"):
             return self._journal.count_together(self._stores, self._rest)
 
-    def _record_attempts(self, count: int) -> None:
-        """Record the attempts of the next inputs. None of them waits for a suspect any more."""
-        if self._journal is not None:
-            self._journal.record(self._stores, self._rest[:count])
-            self._checkpoint("attempt journaled")
-
     def _isolate(self) -> AbstractContextManager[None]:
         """Return the context of the next inputs: a suspect of a crash runs alone."""
+        isolation = self._context.isolation
         if self._journal is not None and self._journal.is_suspect(self._rest[0]):
-            return self._isolation.alone()
-        return self._isolation.concurrent()
+            return isolation.alone()
+        return isolation.concurrent()
 
     def _run_inputs(self, work: Sequence[Work], outcomes: list[Outcome]) -> int:
         """Run inputs up to the limits of the batch. Return the bytes of the published messages."""
@@ -213,16 +204,21 @@ class Batch:
 
     def _run_one(self, one: Work) -> Outcome:
         """Run one input, or return its outcome from the inbox."""
+        limits = self._limits
         try:
-            work = self._decode(one) if isinstance(one, Entry) else one
+            work = (
+                decode_entry(one, limits.message_bytes, limits.trusted_fields)
+                if isinstance(one, Entry)
+                else one
+            )
         except MessageTooLong as error:
             cut = one.shorten() if isinstance(one, Entry) else one
-            return self._find_unrouted(one) or failed_outcome(
+            return self._repeats.find_unrouted(one) or failed_outcome(
                 cut, f"{error}; only its beginning is kept"
             )
         except MalformedMessage as error:
-            return self._find_unrouted(one) or failed_outcome(one, str(error))
-        repeated = self._find_repeat(work)
+            return self._repeats.find_unrouted(one) or failed_outcome(one, str(error))
+        repeated = self._repeats.find(work)
         if repeated is not None:
             self._result.duplicates[one.plan.uid] += 1
             # Announce the changes of the input, because a crash may have prevented that.
@@ -233,8 +229,8 @@ class Batch:
             if work.key in self._gone:
                 log.warning("replay_without_letter", pipeline=work.plan.uid, message_id=work.id)
                 return new_outcome(work)
-            self._begin_replay(work)
-        most = self._limits.attempts
+            self._repeats.begin_replay(work)
+        most = limits.attempts
         if self._journal is not None and self._journal.count_alone(work.key) > most:
             return failed_outcome(
                 one, f"the worker ended {most} times while it ran this message", most
@@ -249,127 +245,21 @@ class Batch:
     def _decode(self, entry: Entry) -> Input:
         return decode_entry(entry, self._limits.message_bytes, self._limits.trusted_fields)
 
-    def _begin_replay(self, work: Input) -> None:
-        """Take over what the failed run has left, and delete it."""
-        for memory_id, parked in self._restore(work):
-            self._begin(memory_id).pending.remove([parked.id])
-        for memory_id in work.plan.stores:
-            if work.key in self._stores.get(memory_id).inbox.numbers:
-                self._begin(memory_id).inbox.forget([work.key])
-                self._settled.withdraw(memory_id, work.key)
-
-    def _restore(self, work: Input) -> list[tuple[str, Pending]]:
-        """Restore a replay from its parked rows. Return each with its store."""
-        parked = [
-            (memory_id, one)
-            for memory_id in (work.plan.stores if work.replay_entry else ())
-            for one in self._stores.get(memory_id).pending.find_parked(work.key)
-        ]
-        for _, one in parked:
-            restore_parked(work, one)
-        return parked
-
     def _answer(self, work: Input, call: Call) -> Outcome:
-        return self._try_out(work, call) if call.is_dry_run else self._call(work, call)
-
-    def _try_out(self, work: Input, call: Call) -> Outcome:
-        """Answer a dry run. Roll back the stores that no earlier input of the batch has touched."""
-        before = set(self._cascade.touched)
-        outcome = self._carry_out(work, call)
-        outcome.store = ""
-        for memory_id in self._cascade.touched.keys() - before:
-            self._cascade.touched.pop(memory_id).rollback()
-        return outcome
-
-    def _carry_out(self, work: Input, call: Call) -> Outcome:
-        outcome = new_outcome(work)
-        outcome.store, outcome.answer = carry_out(
-            work,
-            call,
-            self._begin,
-            self._limits.message_bytes,
-            open_for_read=self._cascade.open_second_store,
-            may_wait=self._may_wait,
-        )
-        outcome.size = len(outcome.answer)
-        return outcome
-
-    def _call(self, work: Input, call: Call) -> Outcome:
-        outcome = self._carry_out(work, call)
-        self._result.erased |= call.operation.erases
+        limit = self._limits.message_bytes
+        calls = CallRunner(self._cascade, limit, may_wait=self._may_wait)
+        if call.is_dry_run:
+            return calls.try_out(work, call)
+        outcome, result = calls.run(work, call), self._result
+        result.erased |= call.operation.erases
         if outcome.store in work.plan.built_in_stores.values():
-            # The call may have created it.
-            self._find_built_in_stores(work.plan).add(outcome.store)
+            self._repeats.note_store(work.plan, outcome.store)
         needs_vectors = call.operation.embeds or call.operation.needs_vectors
         if needs_vectors or outcome.store in work.plan.vector_stores:
-            self._result.embedded.add(outcome.store)
+            result.embedded.add(outcome.store)
         if call.operation.imports:
-            self._result.imported.add(outcome.store)
+            result.imported.add(outcome.store)
         return outcome
-
-    def _begin(self, memory_id: str) -> Store:
-        return self._cascade.touched.get(memory_id) or self._cascade.begin(memory_id)
-
-    def _find_repeat(self, work: Input, *, with_steps: bool = True) -> Outcome | None:
-        """Return the outcome of an input that ran before, or of one with its idempotency key.
-
-        Raises Transient, only `with_steps`, while steps of the first input have not ended.
-        """
-        key, touched = work.key, self._cascade.touched
-        digest = make_producer_key(work).digest if work.producer_id else b""
-        stores = (
-            work.plan.stores if work.call is None and not self._former else self._all_stores(work)
-        )
-        for memory_id in stores:
-            inbox = (touched.get(memory_id) or self._stores.get(memory_id)).inbox
-            if key in inbox.numbers and (done := inbox.find(key)) is not None:
-                if self._has_failed(work, done, memory_id):
-                    continue
-                return _repeat(work, done, memory_id, work.unkept)
-            if digest and (stored := inbox.keys.find(digest)) is not None:
-                repeat = answer_by_key(work, stored)
-                return self._add_step_results(work, repeat) if with_steps else repeat
-        return None
-
-    def _has_failed(self, work: Input, done: Done, memory_id: str) -> bool:
-        """Return whether an input is the replay of a delayed one that no longer waits."""
-        if not work.replay_entry or done.outputs != DELAYED:
-            return False
-        waiting = self._stores.get(memory_id).pending.find(work.key + RETRY_SUFFIX)
-        return waiting is None or waiting.due < 0
-
-    def _add_step_results(self, work: Input, repeat: Outcome) -> Outcome:
-        """Add the results of steps in other stores for a client that waits."""
-        if work.reply and work.call is None:
-            names = dict.fromkeys((*work.plan.stores, *self._former))
-            stores = [self._cascade.touched.get(name) or self._stores.get(name) for name in names]
-            repeat.step_results = find_step_results(work, repeat.publish_id, stores)
-        return repeat
-
-    def _find_unrouted(self, one: Work) -> Outcome | None:
-        """Return the outcome of an entry that an earlier bundle ran and this one cannot."""
-        try:
-            if isinstance(one, Entry):
-                work = decode_unrouted(one, self._limits.message_bytes)
-                return self._find_repeat(work, with_steps=False)
-        except MalformedMessage:
-            pass
-        return None
-
-    def _all_stores(self, work: Input) -> list[str]:
-        """Return all stores that may know an input; for calls also the existing built-in stores."""
-        stores = [*work.plan.stores, *self._former]
-        if work.call is not None:
-            stores += self._find_built_in_stores(work.plan)
-        return stores
-
-    def _find_built_in_stores(self, plan: Plan) -> set[str]:
-        """Return the existing built-in stores. The disk is asked once for a pipeline and batch."""
-        stores = self._built_in_stores.get(plan.uid)
-        if stores is None:
-            stores = {name for name in plan.built_in_stores.values() if self._stores.exists(name)}
-            self._built_in_stores[plan.uid] = stores
-        return stores
 
     def _add_inbox_row(self, work: Input, outcome: Outcome) -> None:
         """Mark an input as done. An input without a row runs again, with the same messages.
@@ -389,11 +279,16 @@ class Batch:
             inbox.keys.add(make_producer_key(work), outcome.to_answer(digest), now_ms)
         inbox.keys.expire(now_ms - int(self._limits.producer_id_days * DAY_MS))
 
-    def _commit(self) -> None:
+    def _commit(self, outcomes: Sequence[Outcome]) -> None:
         """Commit the inbox rows and the writes of each touched store."""
-        touched, settled = self._cascade.touched, self._settled.take()
+        touched, settled = self._cascade.touched, self._context.settled.take()
         for memory_id, store in touched.items():
             store.inbox.forget(settled.get(memory_id, []))
+            if hooks := store.records.path.ran:
+                together = zip(self._rest, outcomes, strict=False)
+                ran = [pair for pair in together if pair[1].store == memory_id]
+                for hook in hooks:
+                    hook(ran)
         self._stores.append_to_journal(list(touched.values()))
         while touched:
             memory_id, store = next(iter(touched.items()))
@@ -439,12 +334,12 @@ class Batch:
             log.warning("input_ran_before", pipeline=one.plan.uid, message_id=one.id)
             self._result.outcomes.append(self._note_done(one))
             return
-        text, attempts = describe_error(fault, self._secrets), 1
+        text, attempts = describe_error(fault, self._context.secrets), 1
         reason = f"{type(fault).__name__}: {text}"
         subscriber = find_subscriber(fault)
         if isinstance(fault, Transient):
             work = self._decode(one) if isinstance(one, Entry) else one
-            self._restore(work)  # the rollback has put its rows back
+            self._repeats.restore(work)  # the rollback has put its rows back
             reason = self._retries.note(work, fault, text, self._stores)
             attempts = self._limits.retries + 1
         if reason:
@@ -469,23 +364,14 @@ class Batch:
             pipeline=one.plan.uid,
             message_id=one.id,
             subscriber=subscriber,
-            exception=self._secrets.redact("".join(format_exception(fault))),
+            exception=self._context.secrets.redact("".join(format_exception(fault))),
         )
 
     def _keep_delayed(self) -> None:
         """Keep the inputs to retry in their stores. Their entries are then finished."""
         while (
-            postponed := self._retries.keep_some(self._stores, self._settled.take())
+            postponed := self._retries.keep_some(self._stores, self._context.settled.take())
         ) is not None:
             self._result.delayed += postponed
             self._result.outcomes += [one.outcome for one in postponed if one.outcome is not None]
             self._checkpoint("put off")
-
-
-def _repeat(work: Input, done: Done, store: str, unkept: list[SwarmMessage]) -> Outcome:
-    """Return the outcome of a finished input, to publish it again. `store` has its inbox row."""
-    if done.outputs == DELAYED:
-        return delayed_outcome(work, store)
-    outcome = new_outcome(work, store)
-    outcome.take_outputs(done.outputs, unkept, work.hop)
-    return outcome

@@ -29,6 +29,7 @@ from memrelay.worker.run.outcome import Outcome, new_outcome, read_call_digest
 
 if TYPE_CHECKING:
     from memrelay.memory.engine.open_for_read import ReadOnlyStore
+    from memrelay.worker.run.cascade import Cascade
 
 # Maximum size of an answer, in maximum messages. An answer goes to one caller and into no log.
 MAX_ANSWER_MESSAGES = 8
@@ -71,6 +72,40 @@ def carry_out(
         work.plan.timezone,
     )
     return memory_id, answer_call(call.operation, call.data, begin(memory_id), context)
+
+
+class CallRunner:
+    """Answers the calls of one batch.
+
+    With `may_wait`, a call that needs a vector that is not there yet raises VectorPending.
+    """
+
+    def __init__(self, cascade: "Cascade", message_bytes: int, *, may_wait: bool) -> None:
+        self._cascade, self._message_bytes, self._may_wait = cascade, message_bytes, may_wait
+
+    def try_out(self, work: Input, call: Call) -> Outcome:
+        """Answer a dry run. Roll back the stores that no earlier input of the batch has touched."""
+        touched = self._cascade.touched
+        before = set(touched)
+        outcome = self.run(work, call)
+        outcome.store = ""
+        for memory_id in touched.keys() - before:
+            touched.pop(memory_id).rollback()
+        return outcome
+
+    def run(self, work: Input, call: Call) -> Outcome:
+        """Answer a call, with its effects in the open transaction of its store."""
+        outcome = new_outcome(work)
+        outcome.store, outcome.answer = carry_out(
+            work,
+            call,
+            self._cascade.transaction,
+            self._message_bytes,
+            open_for_read=self._cascade.open_second_store,
+            may_wait=self._may_wait,
+        )
+        outcome.size = len(outcome.answer)
+        return outcome
 
 
 def answer_call(operation: Operation, data: bytes, tx: Store, context: Context) -> bytes:

@@ -161,6 +161,10 @@ class Cascade:
         outcome.messages.append((PublicSwarm(swarm, hop), data))
         self._queue.append(("", message, hop))
 
+    def transaction(self, memory_id: str) -> Store:
+        """Return a store with an open transaction."""
+        return self.touched.get(memory_id) or self.begin(memory_id)
+
     def begin(self, memory_id: str) -> Store:
         """Open the transaction of a store that is not in `touched`."""
         store = self._stores.get(memory_id)

@@ -25,7 +25,7 @@ from memrelay.worker.deliver.outbox import Outbox, pack_signals, publish_signals
 from memrelay.worker.deliver.settled import SettledInputs
 from memrelay.worker.intake.reader import Slot, read_unfinished
 from memrelay.worker.ownership.group_lease import GroupLease, pack_marks
-from memrelay.worker.run.batch import Batch, BatchResult
+from memrelay.worker.run.batch import Batch, BatchContext, BatchResult
 from memrelay.worker.run.busy_retry import BusyRetry
 from memrelay.worker.run.continuations import Continuations
 from memrelay.worker.run.crash_isolation import AttemptJournal
@@ -126,6 +126,14 @@ class Group:
         self._todo: deque[Work] = deque()
         self._overflow = Overflow()
         self._settled = SettledInputs(shared.replication)
+        self._batch_context = BatchContext(
+            shared.limits,
+            self._settled,
+            shared.isolation,
+            shared.public_limit,
+            shared.secrets,
+            shared.checkpoint,
+        )
         # Whether the bus has a valid idle checkpoint.
         self._is_at_rest = False
         # Batches that the server may not have yet, the oldest first.
@@ -389,20 +397,15 @@ class Group:
     def _make_batch(
         self, work: Sequence[Work], dead_letters: KnownDeadLetters, journal: AttemptJournal | None
     ) -> Batch:
-        shared, now_ms = self._shared, time.time_ns() // 1_000_000
+        now_ms = time.time_ns() // 1_000_000
         return Batch(
             work,
-            shared.limits,
-            Retries(shared.limits, self._continuations.stores, now_ms),
-            settled=self._settled,
+            self._batch_context,
+            Retries(self._shared.limits, self._continuations.stores, now_ms),
             gone=dead_letters.gone,
-            isolation=shared.isolation,
-            public_limit=shared.public_limit,
             journal=journal,
             former=self._recovery.former,
             may_wait=not self._recovery.is_running,
-            secrets=shared.secrets,
-            checkpoint=shared.checkpoint,
         )
 
     async def _store_dead_letters(
