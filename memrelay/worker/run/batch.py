@@ -36,9 +36,9 @@ from memrelay.worker.run.calls import (
 )
 from memrelay.worker.run.cascade import Cascade
 from memrelay.worker.run.crash_isolation import AttemptJournal, CrashIsolation
+from memrelay.worker.run.earlier_runs import EarlierRuns
 from memrelay.worker.run.inputs import Call, Entry, Input, Work, decode_entry
 from memrelay.worker.run.outcome import Outcome, PublicMessageLimit, failed_outcome, new_outcome
-from memrelay.worker.run.repeats import Repeats
 from memrelay.worker.run.retries import Delayed, Retries
 
 log = structlog.stdlib.get_logger(__name__)
@@ -118,7 +118,7 @@ class Batch:
         # Made by `run`.
         self._stores: OpenStores
         self._cascade: Cascade
-        self._repeats: Repeats
+        self._earlier: EarlierRuns
 
     def run(self, stores: OpenStores) -> BatchResult:
         """Commit everything that can run.
@@ -130,7 +130,7 @@ class Batch:
         self._until_s = began + self._limits.batch_s
         self._stores, context, limits = stores, self._context, self._limits
         self._cascade = Cascade(stores, limits, context.public_limit, context.secrets)
-        self._repeats = Repeats(stores, self._cascade, self._former, context.settled, limits)
+        self._earlier = EarlierRuns(stores, self._cascade, self._former, context.settled, limits)
         while self._has_room:
             count = self._count_together()
             ran, fault = self._run_together(count)
@@ -213,12 +213,12 @@ class Batch:
             )
         except MessageTooLong as error:
             cut = one.shorten() if isinstance(one, Entry) else one
-            return self._repeats.find_unrouted(one) or failed_outcome(
+            return self._earlier.find_unrouted(one) or failed_outcome(
                 cut, f"{error}; only its beginning is kept"
             )
         except MalformedMessage as error:
-            return self._repeats.find_unrouted(one) or failed_outcome(one, str(error))
-        repeated = self._repeats.find(work)
+            return self._earlier.find_unrouted(one) or failed_outcome(one, str(error))
+        repeated = self._earlier.find(work)
         if repeated is not None:
             self._result.duplicates[one.plan.uid] += 1
             # Announce the changes of the input, because a crash may have prevented that.
@@ -229,7 +229,7 @@ class Batch:
             if work.key in self._gone:
                 log.warning("replay_without_letter", pipeline=work.plan.uid, message_id=work.id)
                 return new_outcome(work)
-            self._repeats.begin_replay(work)
+            self._earlier.begin_replay(work)
         most = limits.attempts
         if self._journal is not None and self._journal.count_alone(work.key) > most:
             return failed_outcome(
@@ -253,7 +253,7 @@ class Batch:
         outcome, result = calls.run(work, call), self._result
         result.erased |= call.operation.erases
         if outcome.store in work.plan.built_in_stores.values():
-            self._repeats.note_store(work.plan, outcome.store)
+            self._earlier.note_store(work.plan, outcome.store)
         needs_vectors = call.operation.embeds or call.operation.needs_vectors
         if needs_vectors or outcome.store in work.plan.vector_stores:
             result.embedded.add(outcome.store)
@@ -339,7 +339,7 @@ class Batch:
         subscriber = find_subscriber(fault)
         if isinstance(fault, Transient):
             work = self._decode(one) if isinstance(one, Entry) else one
-            self._repeats.restore(work)  # the rollback has put its rows back
+            self._earlier.restore(work)  # the rollback has put its rows back
             reason = self._retries.note(work, fault, text, self._stores)
             attempts = self._limits.retries + 1
         if reason:

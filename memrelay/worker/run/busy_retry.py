@@ -22,7 +22,7 @@ FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 5.0
 
 
 class BusyRetry:
-    """Repeats the work of a group while a store or the catalog is busy or broken.
+    """EarlierRuns the work of a group while a store or the catalog is busy or broken.
 
     Nothing is acknowledged meanwhile. The metrics show the pipelines `uids` as paused, with the
     reason. `stores` are those that the work may touch.

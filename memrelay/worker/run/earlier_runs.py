@@ -1,4 +1,4 @@
-"""Repeats: inputs that ran before, by the inboxes of their stores, and replays of dead letters."""
+"""Inputs that ran before: their outcomes by the inboxes of their stores, and replays."""
 
 from memrelay.bus.client.resp import SwarmMessage
 from memrelay.bus.errors import MalformedMessage
@@ -14,7 +14,7 @@ from memrelay.worker.run.outcome import Outcome, new_outcome
 from memrelay.worker.run.retries import DELAYED, delayed_outcome
 
 
-class Repeats:
+class EarlierRuns:
     """Finds the outcomes of inputs that ran before, for one batch.
 
     `cascade` has the stores with an open transaction. `former` are stores of earlier bundle
