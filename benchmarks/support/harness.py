@@ -65,10 +65,13 @@ def start_memrelay_processes(
     socket: Path,
     bundle: dict[str, Any],
     roles: Sequence[str],
+    *,
+    checkout: Path = CHECKOUT,
     **environment: str,
 ) -> tuple[list[subprocess.Popen[str]], int]:
     """Start `memrelay worker`, `memrelay web` or both, with one pipeline and no rate limits. Return
-    the processes in the order of `roles` and the port of the web server."""
+    the processes in the order of `roles` and the port of the web server. `checkout` is the folder
+    of another commit to run."""
     (folder / "bundle.json").write_text(json.dumps(bundle))
     settings = (
         os.environ
@@ -85,13 +88,13 @@ def start_memrelay_processes(
     subprocess.run(
         [*command, "deploy", folder / "bundle.json"],
         env=settings,
-        cwd=CHECKOUT,
+        cwd=checkout,
         check=True,
         stdout=subprocess.DEVNULL,
     )
     started = [
         subprocess.Popen(
-            [*command, role], env=settings, cwd=CHECKOUT, stderr=subprocess.PIPE, text=True
+            [*command, role], env=settings, cwd=checkout, stderr=subprocess.PIPE, text=True
         )
         for role in roles
     ]

@@ -3,12 +3,19 @@
 import asyncio
 import time
 from collections import deque
+from collections.abc import Callable
 
 
 async def paced(
-    port: int, request: bytes, rate: float, seconds: float, connections: int = 64
+    port: int,
+    request: bytes | Callable[[int], bytes],
+    rate: float,
+    seconds: float,
+    connections: int = 64,
 ) -> list[float]:
     """Send requests at `rate` per second. Return the sorted latencies in seconds.
+
+    `request` may be a function of the request's number. It is called when the request is due.
 
     A request that finds no free connection waits for one, and the wait counts. Raises
     ConnectionError: for an answer without success status.
@@ -21,10 +28,11 @@ async def paced(
         free.append(await asyncio.open_connection("127.0.0.1", port))
     idle, times = asyncio.Semaphore(connections), list[float]()
 
-    async def one(due: float) -> None:
+    async def one(number: int, due: float) -> None:
+        content = request if isinstance(request, bytes) else request(number)
         async with idle:
             reader, writer = free.popleft()
-            writer.write(request)
+            writer.write(content)
             await _answer(reader)
             free.append((reader, writer))
         times.append(loop.time() - due)
@@ -33,7 +41,7 @@ async def paced(
     for number in range(int(rate * seconds)):
         due = started_s + number / rate
         await asyncio.sleep(max(0.0, due - loop.time()))
-        tasks.append(loop.create_task(one(due)))
+        tasks.append(loop.create_task(one(number, due)))
     await asyncio.gather(*tasks)
     for _, writer in free:
         writer.close()

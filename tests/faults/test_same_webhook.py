@@ -1,5 +1,6 @@
 """Row 6, over HTTP: ten concurrent webhooks with the same ID."""
 
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
@@ -10,6 +11,7 @@ from tests.support.bundles import make_memory
 from tests.support.http import Answer, ask
 from tests.support.signing import make_secret, signed
 from tests.support.web_system import WebSystem
+from tests.support.webhook_senders import CASES
 
 TIMES = 10
 SECRET = make_secret("tea")
@@ -94,3 +96,39 @@ def test_an_id_belongs_to_one_agent_of_one_pipeline(web_system: WebSystem) -> No
         assert web_system.say(uid, "x", webhook_id="a/b/c", query="?wait=60").status == 200
 
     assert [web_system.system.contents(uid) for uid in uids] == [["a b/c", "a%2Fb c"]] * 2
+
+
+@pytest.mark.parametrize("name", ["github", "stripe", "slack"])
+def test_a_delivery_of_a_sender_has_one_effect_after_kills(name: str) -> None:
+    """The id is in a header or in the body. Web server and worker are killed between copies."""
+    case = next(case for case in CASES if case.name == name)
+    agent = make_memory("write") | {
+        "wf_webhook_sender": name,
+        "wf_webhook_secret": "env:HOOK_SECRET",
+    }
+    with WebSystem(secrets={"HOOK_SECRET": case.secret}) as web_system:
+        uid, workers = web_system.deploy(agent), web_system.system.workers
+        path = f"/webhooks/{uid}/memory_write_"
+        signed_now = case.sign(case.secret, case.body, int(time.time()), "")
+        headers = {"Content-Type": case.content_type} | signed_now | case.headers
+
+        def send() -> None:
+            answers = at_once(web_system, path, case.body, headers)
+            assert {answer.status for answer in answers} <= {200, 202}
+            assert len({answer.body for answer in answers}) == 1
+
+        workers[-1].kill()
+        send()
+        web_system.web.kill()
+        web_system.start_web()
+        send()
+        web_system.system.start_worker()
+        web_system.system.client.await_quiet(uid)
+        workers[-1].kill()
+        send()
+        web_system.system.start_worker()
+        send()
+        web_system.system.client.await_quiet(uid)
+
+        assert web_system.system.contents(uid) == [case.body.decode()]
+        assert web_system.system.client.unacknowledged(uid) == 0
