@@ -102,6 +102,15 @@ def stores_key(uid: str) -> str:
     return f"pipeline:{_make_tag(uid)}:stores"
 
 
+def webhook_requests_key(uid: str, alias: str, *, is_refused: bool) -> str:
+    """Return the capped stream of the accepted or the refused requests to an agent's webhook.
+
+    Each entry has `row`, a JSON object (web/webhooks/requests.py).
+    """
+    outcome = "refused" if is_refused else "accepted"
+    return f"pipeline:{_make_tag(uid)}:webhooks:{outcome}:{alias}"
+
+
 def swarm_key(uid: str, swarm: str) -> str:
     """Return the log of a swarm (a stream of `mid` and `data`), and the channel of that name.
 

@@ -23,7 +23,16 @@ from memrelay.installation import install_extra
 from memrelay.memory.control.catalog import Catalog
 from memrelay.memory.errors import MemoryFault
 from memrelay.pipelines.secret_references import SecretResolver
-from memrelay.web.api import dead_letters, health, keys, messages, operations, pipelines, webhooks
+from memrelay.web.api import (
+    dead_letters,
+    health,
+    keys,
+    messages,
+    operations,
+    pipelines,
+    webhook_requests,
+    webhooks,
+)
 from memrelay.web.api.deployments import Deployments
 from memrelay.web.api.directory import Directory
 from memrelay.web.api.listener import LISTENERS, close_listeners
@@ -74,6 +83,7 @@ from memrelay.web.server.options import OPTIONS, WebOptions
 from memrelay.web.server.rate_limit import limit_rate
 from memrelay.web.services import SERVICES, Services
 from memrelay.web.trace import trace
+from memrelay.web.webhooks.requests import WebhookRequests
 
 log = structlog.stdlib.get_logger(__name__)
 ACCESS_WITH_KEYS = "a key is required"
@@ -92,6 +102,7 @@ ROUTE_MODULES = (
     pipelines,
     messages,
     webhooks,
+    webhook_requests,
     dead_letters,
     trace,
     keys,
@@ -170,6 +181,8 @@ class WebServer:
         catalog = await stack.enter_async_context(Catalog(self._root, self._options.storage_url))
         await stack.enter_async_context(watch_primary(self._address))
         line = await stack.enter_async_context(ReconnectingConnection(self._address))
+        requests = WebhookRequests(line)
+        stack.push_async_callback(requests.close)
         return Services(
             self._options,
             catalog,
@@ -188,6 +201,7 @@ class WebServer:
                 on_loopback=is_loopback(self._options.host),
                 tokens=await self._start_verifier(stack),
             ),
+            webhook_requests=requests,
         )
 
     async def _start_verifier(self, stack: AsyncExitStack) -> TokenVerifier | None:

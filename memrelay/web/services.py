@@ -15,6 +15,7 @@ from memrelay.web.api.directory import Directory
 from memrelay.web.auth.authorizer import Authorizer
 from memrelay.web.server.connection_limits import Traffic
 from memrelay.web.server.options import WebOptions
+from memrelay.web.webhooks.requests import WebhookRequests
 from memrelay.web.webhooks.sns import SnsClient
 
 
@@ -33,6 +34,7 @@ class Services:
     traffic: Traffic
     secrets: SecretResolver
     authorizer: Authorizer
+    webhook_requests: WebhookRequests
     checks: BundleChecks = field(default_factory=BundleChecks)
     sns: SnsClient = field(default_factory=SnsClient)
 

@@ -18,6 +18,7 @@ from memrelay.web.auth.authorizer import Authorizer
 from memrelay.web.server.connection_limits import Traffic
 from memrelay.web.server.options import WebOptions
 from memrelay.web.services import Services
+from memrelay.web.webhooks.requests import WebhookRequests
 
 
 def app_for(root: Path) -> web.Application:
@@ -37,5 +38,6 @@ def app_for(root: Path) -> web.Application:
             Traffic(),
             secrets,
             Authorizer(catalog, on_loopback=True),
+            WebhookRequests(line),
         )
     )

@@ -102,7 +102,10 @@ async def metrics(request: web.Request) -> web.Response:
     found = await _read_status(services)
     if not caller.sees_all:
         found = filter_status(found, caller.sees) if found else None
-    page = render_metrics(found, services.traffic if caller.sees_all else None)
+    requests = services.webhook_requests
+    visible = {key: count for key, count in requests.counts.items() if caller.sees(key[0])}
+    traffic = services.traffic if caller.sees_all else None
+    page = render_metrics(found, traffic, visible, requests.unknown)
     return web.Response(body=page, headers={"Content-Type": CONTENT_TYPE_LATEST})
 
 

@@ -38,6 +38,7 @@ from memrelay.web.openapi.shapes import LogItem, Page
 from memrelay.web.server.errors import BadRequest, GatewayTimeout, NotFound
 from memrelay.web.server.request_body import read_body, to_envelope
 from memrelay.web.services import get_services
+from memrelay.web.webhooks.requests import APPENDED
 
 routes = web.RouteTableDef()
 ID_HEADERS = istr("webhook-id"), istr("Idempotency-Key")
@@ -124,13 +125,15 @@ async def append_entry(
     services = get_services(request)
     wait_s = _parse_wait(request, any_parameters=any_parameters)
     if wait_s is None:
-        appended = await services.requester.ingress.append(entry)
+        appended = request[APPENDED] = await services.requester.ingress.append(entry)
         return json_response({"message_id": message_id or appended}, 202)
     try:
         async with end_when_revoked(request):
             report = await services.requester.say(entry, wait_s)
     except NoAnswer as fault:
+        request[APPENDED] = fault.ident
         raise GatewayTimeout(str(fault), message_id=message_id or fault.ident) from fault
+    request[APPENDED] = report["id"]
     body = {"message_id": message_id or report["id"], "results": report["results"]}
     if not report["results"]:
         body["reason"] = reason = _explain_no_results(report)

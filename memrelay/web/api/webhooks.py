@@ -5,20 +5,23 @@ Kilroy is the platform whose webhook URLs Memrelay accepts (contracts/kilroy.md,
 the sender expects.
 """
 
+import asyncio
 import hashlib
 import time
+from functools import wraps
 from typing import Any
 
 import structlog
 from aiohttp import hdrs, web
 
-from memrelay.bus.errors import NoAnswer
+from memrelay.bus.errors import BusError, NoAnswer
 from memrelay.bus.streams.entry import LONGEST_ID, NewEntry, is_valid_id
+from memrelay.memory.errors import StoreBroken, StoreBusy
 from memrelay.pipelines.check import CheckedAgent
 from memrelay.web.api.answers import json_response
 from memrelay.web.api.directory import Served
 from memrelay.web.api.messages import append_entry, parse_message_id
-from memrelay.web.auth.access import authenticates_itself
+from memrelay.web.auth.access import RouteHandler, authenticates_itself
 from memrelay.web.auth.webhook_auth import (
     SVIX_ID,
     Authenticated,
@@ -35,7 +38,7 @@ from memrelay.web.openapi.route_docs import (
 )
 from memrelay.web.openapi.shapes import AcceptedMessage, SettledMessage
 from memrelay.web.server.connection_limits import claim_connection
-from memrelay.web.server.errors import NotFound, Unauthorized
+from memrelay.web.server.errors import NotFound, Problem, Unauthorized
 from memrelay.web.server.request_body import accept_webhook_body, read_body
 from memrelay.web.services import Services, get_services
 from memrelay.web.webhooks import answers
@@ -43,6 +46,7 @@ from memrelay.web.webhooks.body import read_webhook_body
 from memrelay.web.webhooks.envelopes import Webhook, find_body_limit, make_envelopes
 from memrelay.web.webhooks.handshakes import answer_signed, answer_unsigned
 from memrelay.web.webhooks.request import HookRequest, compile_cached
+from memrelay.web.webhooks.requests import APPENDED, NOTE, RequestNote
 from memrelay.web.webhooks.sns import SUBSCRIPTIONS
 
 log = structlog.stdlib.get_logger(__name__)
@@ -76,9 +80,42 @@ HANDSHAKE = documented(
 )
 
 
+def listed(handler: RouteHandler) -> RouteHandler:
+    """Add the requests of a handler to the list of requests, with their answers."""
+
+    @wraps(handler)
+    async def handle(request: web.Request) -> web.StreamResponse:
+        request[NOTE] = RequestNote(request.method)
+        status, reason = 500, "internal error; see the server's log"
+        try:
+            response = await handler(request)
+            status, reason = response.status, ""
+            return response
+        except Problem as fault:
+            status, reason = fault.status, fault.detail
+            raise
+        except web.HTTPException as fault:
+            status, reason = fault.status, fault.reason
+            raise
+        except web.RequestPayloadError:
+            status, reason = 400, "the body cannot be read"
+            raise
+        except (BusError, StoreBusy, StoreBroken) as fault:
+            status, reason = 503, str(fault)
+            raise
+        except (ConnectionError, asyncio.CancelledError):
+            status, reason = 499, "the sender closed the connection before the answer"
+            raise
+        finally:
+            get_services(request).webhook_requests.add(request, status, reason)
+
+    return handle
+
+
 @routes.post(PATH)
 @DOCUMENTATION
 @authenticates_itself
+@listed
 async def receive(request: web.Request) -> web.Response:
     """Deliver the body to an agent.
 
@@ -87,7 +124,7 @@ async def receive(request: web.Request) -> web.Response:
     """
     services = get_services(request)
     uid, alias = request.match_info["uid"], request.match_info["alias"]
-    agent = await _find_agent(services, uid, alias)
+    agent = await _find_agent(request, uid, alias)
     if agent is not None and agent.sender is not None:
         answer = await _shake_hands(request, agent)
         if answer is not None:
@@ -99,17 +136,21 @@ async def receive(request: web.Request) -> web.Response:
     return await _deliver(request, authenticated, served, served.get_agent(alias))
 
 
-async def _find_agent(services: Services, uid: str, alias: str) -> CheckedAgent | None:
-    """Return the agent, or None. Only authenticated callers learn that it does not exist."""
+async def _find_agent(request: web.Request, uid: str, alias: str) -> CheckedAgent | None:
+    """Return and note the agent, or None. Only authenticated callers learn that it is missing."""
+    note = request[NOTE]
     try:
-        return (await services.directory.find(uid)).agents.get(alias)
+        note.agent = (await get_services(request).directory.find(uid)).agents.get(alias)
     except NotFound:
         return None
+    note.uid = uid
+    return note.agent
 
 
 @routes.post(KILROY_PATH)
 @DOCUMENTATION
 @authenticates_itself
+@listed
 async def receive_as_kilroy(request: web.Request) -> web.Response:
     """Deliver the body to an agent by Kilroy's path.
 
@@ -124,7 +165,10 @@ async def receive_as_kilroy(request: web.Request) -> web.Response:
             f"no agent {alias[:100]!r} has this token; an agent's token is the value that its "
             "wf_webhook_token refers to"
         )
+    note = request[NOTE]
+    note.uid, note.agent, note.verdict = matches[0][0].deployed.uid, matches[0][1], "token"
     served, agent = _choose_receiver(matches, path["trigger"])
+    note.uid, note.agent = served.deployed.uid, agent
     if agent.networks and not is_from_networks(request, agent):
         raise Unauthorized(
             f"agent {alias[:100]!r} accepts webhooks of its wf_webhook_networks only"
@@ -140,20 +184,26 @@ async def receive_as_kilroy(request: web.Request) -> web.Response:
 @routes.get(PATH, allow_head=False)
 @HANDSHAKE
 @authenticates_itself
+@listed
 async def verify_url(request: web.Request) -> web.StreamResponse:
     """Answer the handshake with which a sender verifies the URL of a webhook."""
     uid, alias = request.match_info["uid"], request.match_info["alias"]
-    agent = await _find_agent(get_services(request), uid, alias)
+    agent = await _find_agent(request, uid, alias)
     return await _answer_handshake(request, agent)
 
 
 @routes.get(KILROY_PATH, allow_head=False)
 @HANDSHAKE
 @authenticates_itself
+@listed
 async def verify_kilroy_url(request: web.Request) -> web.StreamResponse:
     """Answer the handshake with which a sender verifies the URL of a webhook, by Kilroy's path."""
     matches = await _find_by_token(request)
-    return await _answer_handshake(request, matches[0][1] if matches else None)
+    if not matches:
+        return await _answer_handshake(request, None)
+    note, (served, agent) = request[NOTE], matches[0]
+    note.uid, note.agent, note.verdict = served.deployed.uid, agent, "token"
+    return await _answer_handshake(request, agent)
 
 
 @routes.head(PATH)
@@ -200,15 +250,18 @@ async def _shake_hands(request: web.Request, agent: CheckedAgent) -> web.Respons
         return None
     if agent.networks and not is_from_networks(request, agent):
         return None
-    token, name = "", agent.agent.alias
+    token, name, note = "", agent.agent.alias, request[NOTE]
     if agent.verify and request.method == hdrs.METH_GET:
         try:
             token = await get_services(request).secrets.resolve(agent.verify)
         except LookupError as error:
             log.warning("webhook_secret_unusable", reference=agent.verify, reason=str(error))
     answer = answer_unsigned(agent.sender.handshake, request, token)
-    if answer is None and agent.sender.handshake == "meta" and request.method == hdrs.METH_GET:
-        log.debug("webhook_refused", agent=name, reason="hub.verify_token is not wf_webhook_verify")
+    if answer is not None:
+        note.outcome = "handshake"
+    elif agent.sender.handshake == "meta" and request.method == hdrs.METH_GET:
+        note.reason = "hub.verify_token is not wf_webhook_verify"
+        log.debug("webhook_refused", agent=name, reason=note.reason)
     return answer
 
 
@@ -231,6 +284,7 @@ async def _deliver(
     message_id = parse_message_id(request)
     if not message_id and SVIX_ID in request.headers:
         message_id = _shorten_id(request.headers[SVIX_ID])
+    request[NOTE].delivery_id = message_id
     services = get_services(request)
     content_type = request.headers.get(hdrs.CONTENT_TYPE, "")
     body = read_webhook_body(authenticated.body, content_type, services.options)
@@ -240,7 +294,7 @@ async def _deliver(
     entries = _make_entries(uid, alias, envelopes, producer_id)
     if len(entries) == 1:
         return await append_entry(request, entries[0], message_id)
-    appended = await services.requester.ingress.append_all(entries)
+    appended = request[APPENDED] = await services.requester.ingress.append_all(entries)
     return json_response({"message_id": message_id or appended}, 202)
 
 
@@ -260,16 +314,21 @@ async def _deliver_from_sender(
     """Deliver a request of a declared sender: its handshake, its event, or its ignored event."""
     sender, alias = agent.sender, agent.agent.alias
     assert sender is not None
-    hook = HookRequest(request, authenticated.body, sender)
+    hook, note = HookRequest(request, authenticated.body, sender), request[NOTE]
+    note.event = hook.event
     if answer := answer_signed(hook, authenticated.key):
+        note.outcome = "handshake"
         return answer
     if sender.handshake == "sns" and hook.event in SUBSCRIPTIONS:
         if authenticated.verified:
             get_services(request).sns.confirm(hook)
+        note.outcome = "handshake"
         return web.Response(content_type=TEXT)
     if hook.event in sender.ignore:
+        note.outcome = "ignored"
         return answers.ignore(hook)
-    delivery_id = _shorten_id(hook.delivery_id)
+    delivery_id = note.delivery_id = _shorten_id(hook.delivery_id)
+    note.headers = hook.kept_headers
     message_id = delivery_id or parse_message_id(request)
     is_plain = sender.name in PLAIN_IDS or not delivery_id
     parts = (alias, message_id) if is_plain else (alias, sender.name, message_id)
@@ -277,7 +336,7 @@ async def _deliver_from_sender(
         "event": hook.event,
         "sender": sender.name,
         "delivery_id": delivery_id,
-        "headers": hook.kept_headers,
+        "headers": note.headers,
         "verified": authenticated.verified,
     }
     takes_text = agent.is_publisher or agent.args.selector is not None
@@ -292,14 +351,14 @@ async def _deliver_from_sender(
     producer_id = ID_SEPARATOR.join(parts) if message_id else ""
     entries = _make_entries(uid, alias, envelopes, producer_id)
     if len(entries) > 1:
-        appended = await services.requester.ingress.append_all(entries)
+        appended = request[APPENDED] = await services.requester.ingress.append_all(entries)
     elif "wait" in request.query:
         return await append_entry(request, entries[0], message_id, any_parameters=True)
     elif agent.answer_wait_s:
         wait_s = agent.answer_wait_s
         return await _answer_with_result(request, entries[0], hook, wait_s, message_id)
     else:
-        appended = await services.requester.ingress.append(entries[0])
+        appended = request[APPENDED] = await services.requester.ingress.append(entries[0])
     return answers.acknowledge(hook, message_id or appended)
 
 
@@ -317,7 +376,9 @@ async def _answer_with_result(
     try:
         report = await get_services(request).requester.say(entry, wait_s)
     except NoAnswer as fault:
+        request[APPENDED] = fault.ident
         return answers.acknowledge(hook, message_id or fault.ident)
+    request[APPENDED] = report["id"]
     message_id = message_id or report["id"]
     if not report["results"]:
         return answers.acknowledge(hook, message_id)

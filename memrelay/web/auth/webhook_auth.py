@@ -33,6 +33,7 @@ from memrelay.web.server.errors import NotAllowed, NotFound, Problem, Unauthoriz
 from memrelay.web.server.request_body import read_body
 from memrelay.web.services import Services, get_services
 from memrelay.web.webhooks.request import HookRequest
+from memrelay.web.webhooks.requests import NOTE
 from memrelay.web.webhooks.signatures import (
     BadSignature,
     check_head,
@@ -156,15 +157,18 @@ async def authenticate_webhook(
     `agent` is None if it does not exist. Raises Unauthorized, NotFound, NotAllowed, and the errors
     of `read_body`.
     """
-    services, given = get_services(request), get_bearer_token(request)
+    services, given, note = get_services(request), get_bearer_token(request), request[NOTE]
     if agent is not None and agent.networks:
         if not is_from_networks(request, agent):
             log.debug("webhook_refused", uid=uid, agent=agent.agent.alias, reason="its network")
+            note.reason = "the address is not in wf_webhook_networks"
             raise Unauthorized(ACCEPTED_CREDENTIALS)
         if not (agent.token or agent.secrets):
+            note.verdict = "network"
             claim_connection(request, f"webhook {uid}/{agent.agent.alias}")
             return Authenticated(await read_body(request))
     if agent is not None and await has_token(services, agent, given):
+        note.verdict = "token"
         claim_connection(request, f"webhook {uid}/{agent.agent.alias}")
         return Authenticated(await read_body(request))
     refusal = await _authorize_by_key(request, uid, agent)
@@ -176,6 +180,7 @@ async def authenticate_webhook(
     try:
         return await _read_signed_body(request, scheme, uid, agent)
     except BadSignature as error:
+        note.verdict, note.reason = "invalid", str(error)
         if agent is not None:
             alias, reason = agent.agent.alias, str(error)
             log.debug("webhook_refused", uid=uid, agent=alias, reason=reason)
@@ -233,6 +238,7 @@ async def _authorize_by_key(
         return error if has_key else Unauthorized(ACCEPTED_CREDENTIALS)
     except (NotFound, NotAllowed) as error:
         return error
+    request[NOTE].verdict = "local" if caller is LOCAL_CALLER else "key"
     set_caller(request, caller)
     return None
 
@@ -259,6 +265,7 @@ async def _read_signed_body(
         key = verify(HookRequest(request, body, scheme.sender), keys)
     if agent is not None:
         claim_connection(request, f"webhook {uid}/{agent.agent.alias}")
+    request[NOTE].verdict = "signed"
     return Authenticated(body, True, key)
 
 

@@ -11,7 +11,11 @@ SERVER = "Server"
 SECTIONS = (PIPELINES, RECORDS, MODELS, AGENTS, RECIPES, APIS, SERVER)
 # Packages whose handwritten routes form one group. Other groups have the name of the module.
 PACKAGES = {"memrelay.web.console": "console", "memrelay.web.mcp": "mcp"}
-MODULES = {"memrelay.web.trace.trace": "messages", "memrelay.web.openapi.pages": "console"}
+MODULES = {
+    "memrelay.web.api.webhook_requests": "webhooks",
+    "memrelay.web.trace.trace": "messages",
+    "memrelay.web.openapi.pages": "console",
+}
 # Parts of a dialect by the first part of the path. Other paths belong to the dialect itself.
 PARTS = {
     ("codebolt", "context-assembly"): "codebolt_contexts",
@@ -33,7 +37,9 @@ class Group(NamedTuple):
 GROUPS = {
     "pipelines": Group("Pipelines", PIPELINES, "Deploy bundles, list versions and roll back."),
     "messages": Group("Messages", PIPELINES, "Send messages to swarms and read their logs."),
-    "webhooks": Group("Webhooks", PIPELINES, "Deliver messages of other services to an agent."),
+    "webhooks": Group(
+        "Webhooks", PIPELINES, "Deliver messages of other services to an agent; list requests."
+    ),
     "dead_letters": Group("Dead letters", PIPELINES, "List, replay and drop failed messages."),
     "records": Group("Records", RECORDS, "Write, search, change, restore and erase records."),
     "changes": Group("Changes", RECORDS, "Follow the changes of a store in order."),

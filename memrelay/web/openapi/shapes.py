@@ -65,6 +65,39 @@ class PipelineVersion(Pipeline):
 
 
 @exact
+class WebhookRequest(TypedDict):
+    """A request to a webhook. `verdict` is signed, token, key, network or none.
+
+    `outcome` is accepted, refused, handshake or ignored. `message_id` is the cursor of the message,
+    "" if none was stored.
+    """
+
+    at: str
+    status: int
+    method: str
+    outcome: str
+    verdict: str
+    event: str
+    delivery_id: str
+    message_id: str
+    reason: str
+    headers: dict[str, str]
+
+
+@exact
+class AgentWebhook(TypedDict):
+    """An agent's webhook. `secrets` and `token` are references, not values."""
+
+    agent: str
+    url: str
+    sender: str
+    secrets: list[str]
+    token: str
+    networks: list[str]
+    requests: list[WebhookRequest]
+
+
+@exact
 class BundleFault(TypedDict):
     """A fault in a bundle. `pointer` is its JSON pointer."""
 

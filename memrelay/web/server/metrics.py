@@ -1,6 +1,6 @@
 """Prometheus metrics, built for each scrape from the current status and traffic."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import accumulate
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -153,26 +153,48 @@ LATENCIES = {
 }
 
 
-def render_metrics(status: Status | None, traffic: Traffic | None) -> bytes:
+# Requests to webhooks by pipeline, agent and reason.
+RequestCounts = Mapping[tuple[str, str, str], int]
+
+
+def render_metrics(
+    status: Status | None, traffic: Traffic | None, requests: RequestCounts, unknown: int
+) -> bytes:
     """Return the metrics page.
 
     `status` is None while the bus is down. `traffic` is None for callers that do not see all
-    pipelines.
+    pipelines. `unknown` counts the requests to unknown webhooks.
     """
     registry = CollectorRegistry()
-    registry.register(_Snapshot(status, traffic))
+    registry.register(_Snapshot(status, traffic, requests, unknown))
     return generate_latest(registry)
 
 
 class _Snapshot:
     """A collector of one status and the current traffic."""
 
-    def __init__(self, status: Status | None, traffic: Traffic | None) -> None:
+    def __init__(
+        self, status: Status | None, traffic: Traffic | None, requests: RequestCounts, unknown: int
+    ) -> None:
         self._status, self._traffic = status, traffic
+        self._requests, self._unknown = requests, unknown
 
     def collect(self) -> Iterator[Metric]:
         if self._traffic is not None:
             yield from _traffic_metrics(self._traffic)
+            yield CounterMetricFamily(
+                "memrelay_webhook_requests_unknown",
+                "Requests to webhooks of unknown pipelines and agents.",
+                self._unknown,
+            )
+        webhooks = CounterMetricFamily(
+            "memrelay_webhook_requests",
+            "Requests to webhooks by agent, and whether they were accepted or why not.",
+            labels=["pipeline", "agent", "reason"],
+        )
+        for labels, count in self._requests.items():
+            webhooks.add_metric(labels, count)
+        yield webhooks
         yield GaugeMetricFamily(
             "memrelay_bus_up", "Whether the bus answers.", self._status is not None
         )

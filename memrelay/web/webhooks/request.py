@@ -83,6 +83,10 @@ class HookRequest:
         """Return the value of the first field that the request has, or ""."""
         return next(filter(None, map(self.read_field, fields)), "")
 
+    def find_in_head(self, fields: Sequence[str]) -> str:
+        """Return what `find_first` does of the fields that need headers alone, or ""."""
+        return self.find_first([one for one in fields if _is_in_headers(one)])
+
     def read_field(self, text: str) -> str:
         """Return the text that a reference leads to, or "" if a part of it is missing."""
         values = [
@@ -122,6 +126,10 @@ class HookRequest:
             case "event":
                 return self.event
         return ""
+
+
+def _is_in_headers(text: str) -> bool:
+    return all(isinstance(part, str) or part.kind == "header" for part in parse_field(text))
 
 
 def as_text(value: Any) -> str:
