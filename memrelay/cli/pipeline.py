@@ -56,6 +56,11 @@ def _join_names(names: Iterable[str]) -> str:
 
 async def look_up(settings: Settings, uid_or_name: str) -> PipelineInterface:
     """Return the interface of an active pipeline. End the command if there is none."""
+    return _make_interface(await load_bundle(settings, uid_or_name))
+
+
+async def load_bundle(settings: Settings, uid_or_name: str) -> CheckedBundle:
+    """Return the bundle of an active pipeline. End the command if there is none."""
     async with open_catalog(settings) as catalog:
         deployed = await find_pipeline(catalog, uid_or_name)
         source = await catalog.source(deployed.hash)
@@ -65,7 +70,7 @@ async def look_up(settings: Settings, uid_or_name: str) -> PipelineInterface:
             f"this version of Memrelay rejects the bundle of {deployed.name} ({deployed.uid}): "
             f"{checked.faults[0].rule}; correct the output of `memrelay export` and deploy it"
         )
-    return _make_interface(checked.bundle)
+    return checked.bundle
 
 
 def _make_interface(bundle: CheckedBundle) -> PipelineInterface:

@@ -59,8 +59,8 @@ async def list_webhooks(request: web.Request) -> web.Response:
 
 def find_server_url(request: web.Request) -> str:
     """Return the URL of this server as senders see it: `web.public_url`, or the one in use."""
-    public_url = get_services(request).options.public_url
-    return public_url.rstrip("/") or f"{request.scheme}://{request.host}"
+    options = get_services(request).options
+    return options.public_url or f"{request.scheme}://{request.host}{options.base_path}"
 
 
 async def read_page(request: web.Request, served: Served) -> dict[str, Any]:
