@@ -111,6 +111,11 @@ def webhook_requests_key(uid: str, alias: str, *, is_refused: bool) -> str:
     return f"pipeline:{_make_tag(uid)}:webhooks:{outcome}:{alias}"
 
 
+def webhook_changes_key(uid: str) -> str:
+    """Return the number that grows with the streams of requests to a pipeline's webhooks."""
+    return f"pipeline:{_make_tag(uid)}:webhooks"
+
+
 def swarm_key(uid: str, swarm: str) -> str:
     """Return the log of a swarm (a stream of `mid` and `data`), and the channel of that name.
 

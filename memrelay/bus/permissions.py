@@ -32,6 +32,7 @@ from memrelay.bus.keys import (
     stores_key,
     swarm_key,
     timers_key,
+    webhook_changes_key,
     webhook_requests_key,
     worker_key,
     workers_key,
@@ -202,6 +203,7 @@ def _stream_commands(uid: str) -> list[str]:
     ]
     requests = webhook_requests_key(uid, "x", is_refused=True)
     lines += _on(requests, "xadd * a b", "xrevrange + -", "expire 1")
+    lines += _on(webhook_changes_key(uid), "incr", "get", "expire 1")
     for log in _logs(uid):
         lines += _on(
             log, "xadd * a b", "xrange - +", "xrevrange + -", "xdel 0-1", "xlen", "xtrim maxlen 1"

@@ -90,6 +90,7 @@ def fill_console(web_system: WebSystem) -> Content:
         web_system, f"{base}/swarms/chat/messages?wait=60", {"text": "/write from the chat"}
     )
     post(web_system, f"{base}/swarms/loop/messages", {"text": "1"})
+    ask(web_system.url, "GET", f"/webhooks/{uid}/memory_write_")
     (letter,) = wait_for(
         lambda: ask(web_system.url, "GET", f"/v1/dead-letters?pipeline={uid}").json["items"],
         "the dead letter",
@@ -128,5 +129,6 @@ def _addresses(uid: str, guid: str, entry: str, letter: str) -> dict[str, str]:
         "Dead letters": "/dead-letters",
         "Dead letter": f"/dead-letters/{uid}/{letter}",
         "Versions": f"{base}/bundle",
+        "Webhooks": f"{base}/webhooks",
         "Agent memory": f"/memories?pipeline={uid}",
     }

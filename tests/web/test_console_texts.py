@@ -31,6 +31,7 @@ TEXTS = {
     "Dead letter": ("Replay", "Drop"),
     "Named memories": ("Named memories", "Test a text", "Write"),
     "Named memory": ("No earlier versions.",),
+    "Webhooks": ("URLs for senders", "Last requests"),
     "Keys": ("Keys", "Create key", "No keys yet. Every program on this computer has access."),
     "Find": ("Find",),
     "Find?q=qwertz": ("No matches.",),
@@ -43,6 +44,7 @@ EMPTY = {
     "/pipelines/{uid}/memory": "No records yet.",
     "/pipelines/{uid}/memories": "No named memories yet.",
     "/pipelines/{uid}/recipes": "No recipes yet.",
+    "/pipelines/{uid}/webhooks": "No requests yet.",
     "/dead-letters": "No dead letters.",
 }
 # The texts that appear only in a state that these tests do not make, by file.

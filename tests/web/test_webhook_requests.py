@@ -167,13 +167,11 @@ def test_no_row_has_a_secret_a_token_a_challenge_or_a_body(hooks: Hooks) -> None
     for token in (VERIFY, "wrong-" + VERIFY):
         path = f"/webhooks/{hooks.uid}/meta?hub.mode=subscribe&hub.verify_token={token}"
         hooks.web_system.get(f"{path}&hub.challenge={CHALLENGE}")
-    body, sent_at = (
-        b'{"type":"url_verification","challenge":"%b"}' % CHALLENGE.encode(),
-        time.time(),
-    )
+    body = b'{"type":"url_verification","challenge":"%b"}' % CHALLENGE.encode()
+    sent_at = int(time.time())
     signed = mac(SECRET, b"v0:%d:%b" % (sent_at, body)).hex()
     for signature in (f"v0={signed}", "v0=junk"):
-        time_header = {"X_Slack_Request_Timestamp": f"{sent_at:.0f}"}
+        time_header = {"X_Slack_Request_Timestamp": f"{sent_at}"}
         hooks.post("slack", body, X_Slack_Signature=signature, **time_header)
 
     hooks.await_row("token", status=400)
@@ -201,7 +199,7 @@ def test_a_flood_of_strangers_neither_fills_the_list_nor_hides_accepted_ones(hoo
     assert hooks.counts()["flooded", "unauthorized"] == 60
     hooks.await_row("flooded", status=401)
     rows = hooks.read("?agent=flooded&requests=200")["flooded"]["requests"]
-    assert rows[-1]["delivery_id"] == "before"
+    assert [row["delivery_id"] for row in rows if row["outcome"] == "accepted"] == ["before"]
     assert 5 <= len(rows) - 1 <= 5 * seconds
 
 

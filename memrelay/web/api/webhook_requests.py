@@ -1,7 +1,5 @@
 """/v1/pipelines/UID/webhooks: the webhooks of a pipeline's agents, and their last requests."""
 
-from typing import Any
-
 from aiohttp import web
 
 from memrelay.memory.validation import parse_number
@@ -11,7 +9,6 @@ from memrelay.web.api.answers import (
     parse_numeric_cursor,
     refuse_unknown,
 )
-from memrelay.web.api.directory import Served
 from memrelay.web.auth.access import requires
 from memrelay.web.openapi.route_docs import NUMERIC_CURSOR_SCHEMA, PAGE_QUERY, documented
 from memrelay.web.openapi.shapes import AgentWebhook, Page
@@ -61,17 +58,6 @@ def find_server_url(request: web.Request) -> str:
     """Return the URL of this server as senders see it: `web.public_url`, or the one in use."""
     options = get_services(request).options
     return options.public_url or f"{request.scheme}://{request.host}{options.base_path}"
-
-
-async def read_page(request: web.Request, served: Served) -> dict[str, Any]:
-    """Return {items, next_cursor, total} of the console's page, with all requests."""
-    agents = list_receivers(served.agents.values())
-    start = parse_numeric_cursor(request.query.get("cursor") or "0", len(agents))
-    chosen, url = agents[start : start + PAGE_SIZE], find_server_url(request)
-    uid, line = served.deployed.uid, get_services(request).line
-    items = await describe_webhooks(line, uid, chosen, url, MAX_ROWS)
-    following = start + PAGE_SIZE if start + PAGE_SIZE < len(agents) else None
-    return {"items": items, "next_cursor": following, "total": len(agents)}
 
 
 def _parse_requests(request: web.Request) -> int:

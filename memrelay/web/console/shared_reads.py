@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from aiohttp import web
 
 from memrelay.bus.client.reconnecting import ReconnectingConnection
-from memrelay.bus.keys import stores_key, swarm_key
+from memrelay.bus.keys import stores_key, swarm_key, webhook_changes_key
 from memrelay.memory.control.catalog import Catalog
 from memrelay.web.api.directory import Served
 from memrelay.web.api.status import EVICTS, NOT_PERSISTENT
@@ -36,7 +36,8 @@ class PipelineStates:
     """Reports whether something has changed in the pipelines whose pages are open.
 
     A state is a text that changes with every commit of a store of the pipeline, every message of a
-    swarm, every dead letter and every deploy. `clock` returns seconds.
+    swarm, every listed request of a webhook, every dead letter and every deploy. `clock` returns
+    seconds.
     """
 
     def __init__(
@@ -89,7 +90,8 @@ def _commands(served: Served) -> list[Sequence[str | int]]:
         ("XLEN", swarm_key(served.bundle.swarm_owner(swarm), swarm))
         for swarm in served.swarms[:MAX_SWARMS]
     ]
-    return [("HGETALL", stores_key(served.deployed.uid)), *logs]
+    uid = served.deployed.uid
+    return [("HGETALL", stores_key(uid)), ("GET", webhook_changes_key(uid)), *logs]
 
 
 def _digest(value: object) -> str:

@@ -18,7 +18,7 @@ from aiohttp import web
 
 from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.errors import BusError
-from memrelay.bus.keys import webhook_requests_key
+from memrelay.bus.keys import webhook_changes_key, webhook_requests_key
 from memrelay.memory.engine.timestamps import format_time
 from memrelay.pipelines.check import CheckedAgent
 from memrelay.web.webhooks.request import MAX_KEPT_CHARACTERS, HookRequest
@@ -147,6 +147,9 @@ class WebhookRequests:
                 for note in rows
             ]
             commands.append(("EXPIRE", key, KEPT_S))
+        for uid in {uid for uid, _, _ in listed}:
+            changes = webhook_changes_key(uid)
+            commands += [("INCR", changes), ("EXPIRE", changes, KEPT_S)]
         try:
             for start in range(0, len(commands), MAX_COMMANDS):
                 await self._line.call_all(commands[start : start + MAX_COMMANDS])

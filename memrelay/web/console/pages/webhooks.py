@@ -1,0 +1,60 @@
+"""The page "Webhooks": the URL of each agent to paste at a sender, and the last requests."""
+
+from typing import Any
+from urllib.parse import urlencode
+
+from aiohttp import web
+
+from memrelay.web.api.answers import parse_numeric_cursor
+from memrelay.web.api.directory import Served
+from memrelay.web.api.webhook_requests import find_server_url
+from memrelay.web.console.frame import Page, PageRoutes
+from memrelay.web.openapi.route_docs import NUMERIC_CURSOR_SCHEMA
+from memrelay.web.services import get_services
+from memrelay.web.webhooks.requests import MAX_ROWS, describe_webhooks, list_receivers
+
+PAGE = Page("Webhooks", "/pipelines/{uid}/webhooks", menu="pipeline", order=25, parent="Pipelines")
+QUERY = {"agent": "Only the webhook of this agent.", "cursor": "The cursor of a later page."}
+ERRORS = {404: "There is no such pipeline or agent."}
+SCHEMAS = {"cursor": NUMERIC_CURSOR_SCHEMA}
+# Agents, and requests of all of them together.
+PAGE_SIZE, MAX_SHOWN = 20, 200
+routes = PageRoutes(PAGE, errors=ERRORS, query=QUERY)
+
+
+@routes.pipeline_page("webhooks.html", query_schemas=SCHEMAS)
+async def webhooks(request: web.Request, served: Served) -> dict[str, Any]:
+    """Show the webhooks of a pipeline and their last requests."""
+    return await _list_webhooks(request, served)
+
+
+@routes.part("/rows", "fragments/webhooks.html", query_schemas=SCHEMAS)
+async def webhooks_rows(request: web.Request, served: Served) -> dict[str, Any]:
+    """Return the list of requests."""
+    return await _list_webhooks(request, served)
+
+
+async def _list_webhooks(request: web.Request, served: Served) -> dict[str, Any]:
+    """Return the template values of the page. Raises BadRequest, NotFound and BusError."""
+    agents, alias = list_receivers(served.agents.values()), request.query.get("agent", "")
+    if alias:
+        agents = [served.get_agent(alias)]
+    start = parse_numeric_cursor(request.query.get("cursor") or "0", len(agents))
+    end = start + PAGE_SIZE
+    items = await describe_webhooks(
+        get_services(request).line,
+        served.deployed.uid,
+        agents[start:end],
+        find_server_url(request),
+        2 * MAX_ROWS if alias else MAX_ROWS,
+    )
+    rows = [row | {"agent": item["agent"]} for item in items for row in item["requests"]]
+    rows.sort(key=lambda row: row["at"], reverse=True)
+    return {
+        "items": items,
+        "rows": rows[:MAX_SHOWN],
+        "alias": alias,
+        "query": urlencode({name: request.query[name] for name in QUERY if name in request.query}),
+        "previous": start > 0,
+        "following": end if end < len(agents) else None,
+    }
