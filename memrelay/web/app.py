@@ -181,7 +181,7 @@ class WebServer:
         catalog = await stack.enter_async_context(Catalog(self._root, self._options.storage_url))
         await stack.enter_async_context(watch_primary(self._address))
         line = await stack.enter_async_context(ReconnectingConnection(self._address))
-        requests = WebhookRequests(line)
+        requests = WebhookRequests(line, catalog.dead_letters)
         stack.push_async_callback(requests.close)
         return Services(
             self._options,

@@ -38,6 +38,6 @@ def app_for(root: Path) -> web.Application:
             Traffic(),
             secrets,
             Authorizer(catalog, on_loopback=True),
-            WebhookRequests(line),
+            WebhookRequests(line, catalog.dead_letters),
         )
     )

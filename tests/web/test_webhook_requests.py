@@ -104,6 +104,8 @@ def hooks() -> Iterator[Hooks]:
             make_hook("slack", wf_webhook_sender="slack", **signed),
             make_hook("meta", wf_webhook_sender="meta", wf_webhook_verify="env:VERIFY", **signed),
             make_hook("flooded", wf_webhook_token="env:TOKEN"),
+            make_hook("small", wf_webhook_token="env:TOKEN", wf_webhook_bytes=2000),
+            make_hook("gzip", wf_webhook_sender="github", wf_webhook_token="env:TOKEN"),
         )
         yield Hooks(web_system, uid, key.headers)
 
@@ -136,6 +138,41 @@ def test_a_refused_request_is_listed_with_its_reason(hooks: Hooks) -> None:
     assert hooks.counts()["github", "too_large"] == 1
 
 
+def test_a_refused_body_of_an_authenticated_sender_leaves_a_dead_letter(hooks: Hooks) -> None:
+    body = b"words-of-the-body" * 200
+    for _ in range(2):
+        for ident, token in (("lost-1", TOKEN), ("lost-2", "guess")):
+            headers = {"webhook_id": ident, "Authorization": f"Bearer {token}"}
+            hooks.post("small", body, **headers)
+    headers = {"Content_Encoding": "gzip", "X_GitHub_Event": "issues"}
+    hooks.post("gzip", b"words-of-the-body", Authorization=f"Bearer {TOKEN}", **headers)
+
+    path = f"/v1/dead-letters?pipeline={hooks.uid}"
+    letters: dict[str, Json] = {}
+
+    def are_there() -> bool:
+        items = hooks.web_system.get(path, **hooks.key).json["items"]
+        letters.update({item["agent"]: item for item in items})
+        return [item["agent"] for item in items if item["agent"] in ("small", "gzip")] == [
+            "small",
+            "gzip",
+        ]
+
+    wait_for(are_there, "the dead letters")
+    assert letters["small"]["error"].startswith("the webhook was refused with 413: the body has")
+    assert letters["gzip"]["error"].endswith("\nx-github-event: issues")
+    assert {item["bytes"] for item in letters.values()} == {0}
+    assert all(item["bundle"] for item in letters.values())
+    address = f"/dead-letters/{hooks.uid}/{letters['small']['id']}"
+    assert b"The message was not kept." in hooks.web_system.get(address, **hooks.key).body
+    replayed = hooks.web_system.post(f"/v1{address}/replay", **hooks.key)
+    assert replayed.problem[0] == 409
+    wait_for(
+        lambda: hooks.web_system.get(f"/v1{address}", **hooks.key).json["attempts"] == 2,
+        "both tries of one delivery are one dead letter",
+    )
+
+
 def test_an_agent_without_sender_and_secret_has_a_list_too(hooks: Hooks) -> None:
     hooks.post("plain", webhook_id="d-4", **hooks.key)
     hooks.post("plain")
@@ -150,7 +187,7 @@ def test_an_agent_without_sender_and_secret_has_a_list_too(hooks: Hooks) -> None
 def test_a_webhook_names_its_url_and_the_references_of_its_secrets(hooks: Hooks) -> None:
     found = hooks.read()
 
-    assert list(found) == ["flooded", "github", "meta", "slack", "token", "plain"]
+    assert list(found) == ["flooded", "github", "gzip", "meta", "slack", "small", "token", "plain"]
     assert found["github"]["url"] == f"{hooks.web_system.url}/webhooks/{hooks.uid}/github"
     assert (found["github"]["sender"], found["github"]["secrets"]) == ("github", ["env:SECRET"])
     assert (found["token"]["sender"], found["token"]["token"]) == ("standard", "env:TOKEN")

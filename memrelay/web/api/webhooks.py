@@ -138,13 +138,18 @@ async def receive(request: web.Request) -> web.Response:
 
 async def _find_agent(request: web.Request, uid: str, alias: str) -> CheckedAgent | None:
     """Return and note the agent, or None. Only authenticated callers learn that it is missing."""
-    note = request[NOTE]
     try:
-        note.agent = (await get_services(request).directory.find(uid)).agents.get(alias)
+        served = await get_services(request).directory.find(uid)
     except NotFound:
         return None
-    note.uid = uid
-    return note.agent
+    agent = served.agents.get(alias)
+    _note_receiver(request, served, agent)
+    return agent
+
+
+def _note_receiver(request: web.Request, served: Served, agent: CheckedAgent | None) -> None:
+    note = request[NOTE]
+    note.uid, note.bundle, note.agent = served.deployed.uid, served.deployed.hash, agent
 
 
 @routes.post(KILROY_PATH)
@@ -165,10 +170,10 @@ async def receive_as_kilroy(request: web.Request) -> web.Response:
             f"no agent {alias[:100]!r} has this token; an agent's token is the value that its "
             "wf_webhook_token refers to"
         )
-    note = request[NOTE]
-    note.uid, note.agent, note.verdict = matches[0][0].deployed.uid, matches[0][1], "token"
+    request[NOTE].verdict = "token"
+    _note_receiver(request, *matches[0])
     served, agent = _choose_receiver(matches, path["trigger"])
-    note.uid, note.agent = served.deployed.uid, agent
+    _note_receiver(request, served, agent)
     if agent.networks and not is_from_networks(request, agent):
         raise Unauthorized(
             f"agent {alias[:100]!r} accepts webhooks of its wf_webhook_networks only"
@@ -201,9 +206,9 @@ async def verify_kilroy_url(request: web.Request) -> web.StreamResponse:
     matches = await _find_by_token(request)
     if not matches:
         return await _answer_handshake(request, None)
-    note, (served, agent) = request[NOTE], matches[0]
-    note.uid, note.agent, note.verdict = served.deployed.uid, agent, "token"
-    return await _answer_handshake(request, agent)
+    request[NOTE].verdict = "token"
+    _note_receiver(request, *matches[0])
+    return await _answer_handshake(request, matches[0][1])
 
 
 @routes.head(PATH)

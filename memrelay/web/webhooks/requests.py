@@ -2,15 +2,17 @@
 
 Rows are written in the background, to two capped streams per agent on the bus, which all web
 processes share. A row has no body, secret, token or challenge. Requests to unknown pipelines and
-agents are counted, and not listed.
+agents are counted, and not listed. A refused body of an authenticated sender leaves a dead letter.
 """
 
 import asyncio
+import hashlib
 import time
 from collections import Counter, deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+from uuid import uuid4
 
 import orjson
 import structlog
@@ -19,8 +21,11 @@ from aiohttp import web
 from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.errors import BusError
 from memrelay.bus.keys import webhook_changes_key, webhook_requests_key
+from memrelay.memory.control.dead_letters import DeadLetter, DeadLetters
 from memrelay.memory.engine.timestamps import format_time
+from memrelay.memory.errors import StoreBroken, StoreBusy
 from memrelay.pipelines.check import CheckedAgent
+from memrelay.pipelines.webhook_senders import SENDERS
 from memrelay.web.webhooks.request import MAX_KEPT_CHARACTERS, HookRequest
 
 log = structlog.stdlib.get_logger(__name__)
@@ -34,6 +39,8 @@ WRITE_DELAY_S = 0.5
 KEPT_S = 30 * 86_400
 # Commands that are sent together.
 MAX_COMMANDS = 500
+# Statuses of a refused body: it cannot be read, or is too large.
+BODY_STATUSES = (400, 413, 415, 422)
 # The reasons in metrics, by status.
 REASONS = {
     401: "unauthorized",
@@ -60,6 +67,8 @@ class RequestNote:
 
     method: str
     uid: str = ""
+    # Hash of the bundle.
+    bundle: str = ""
     agent: CheckedAgent | None = None
     verdict: str = "none"
     outcome: str = "accepted"
@@ -71,6 +80,12 @@ class RequestNote:
     status: int = 0
     at_ms: int = 0
 
+    @property
+    def has_lost_body(self) -> bool:
+        """Return whether the body of an authenticated sender was refused."""
+        is_authenticated = self.verdict not in ("none", "invalid")
+        return is_authenticated and self.method == "POST" and self.status in BODY_STATUSES
+
 
 NOTE = web.RequestKey("webhook_note", RequestNote)
 # Id of the entry that a request appended.
@@ -80,13 +95,14 @@ APPENDED = web.RequestKey("appended", str)
 class WebhookRequests:
     """Counts requests since the start, and writes the list. `line` reaches the bus."""
 
-    def __init__(self, line: ReconnectingConnection) -> None:
-        self._line = line
+    def __init__(self, line: ReconnectingConnection, dead_letters: DeadLetters) -> None:
+        self._line, self._dead_letters = line, dead_letters
         # Requests by uid, alias and reason. The unknown ones have no agent.
         self.counts: Counter[tuple[str, str, str]] = Counter()
         self.unknown = 0
         # Rows to be written, by uid, alias and whether they were refused.
         self._rows: dict[tuple[str, str, bool], deque[RequestNote]] = {}
+        self._lost_bodies: deque[RequestNote] = deque(maxlen=MAX_ROWS)
         # Refused requests of the current second, by uid and alias.
         self._second, self._refused = 0, Counter[tuple[str, str]]()
         self._writing: asyncio.Task[None] | None = None
@@ -100,19 +116,23 @@ class WebhookRequests:
         uid, alias = note.uid, note.agent.agent.alias
         note.entry = request.get(APPENDED, "")
         # A message whose result did not come in time is accepted all the same.
-        is_refused = status >= 400 and not note.entry
+        is_refused, is_listed = status >= 400 and not note.entry, True
         label = REASONS.get(status, "invalid") if is_refused else note.outcome
         self.counts[uid, alias, label] += 1
         note.status, note.at_ms = status, time.time_ns() // 1_000_000
         if is_refused:
-            if not self._may_list(uid, alias):
+            is_listed = self._may_list(uid, alias)
+            if not is_listed and not note.has_lost_body:
                 return
             note.outcome, note.reason = "refused", note.reason or reason
-            _note_headers(note, request)
-        rows = self._rows.get((uid, alias, is_refused))
-        if rows is None:
-            rows = self._rows[uid, alias, is_refused] = deque(maxlen=MAX_ROWS)
-        rows.append(note)
+            _note_headers(note, note.agent, request)
+            if note.has_lost_body:
+                self._lost_bodies.append(note)
+        if is_listed:
+            rows = self._rows.get((uid, alias, is_refused))
+            if rows is None:
+                rows = self._rows[uid, alias, is_refused] = deque(maxlen=MAX_ROWS)
+            rows.append(note)
         if self._writing is None or self._writing.done():
             self._writing = asyncio.create_task(self._write_soon())
 
@@ -132,12 +152,13 @@ class WebhookRequests:
         return self._refused[uid, alias] <= MAX_REFUSED_PER_S
 
     async def _write_soon(self) -> None:
-        while self._rows:
+        while self._rows or self._lost_bodies:
             await asyncio.sleep(WRITE_DELAY_S)
             await self._write()
 
     async def _write(self) -> None:
         """Write all rows. They are lost if the bus does not accept them."""
+        await self._write_dead_letters()
         listed, self._rows = self._rows, {}
         commands: list[tuple[str | int | bytes, ...]] = []
         for (uid, alias, is_refused), rows in listed.items():
@@ -156,15 +177,41 @@ class WebhookRequests:
         except BusError as error:
             log.debug("webhook_requests_lost", reason=str(error))
 
+    async def _write_dead_letters(self) -> None:
+        letters = [_make_dead_letter(note) for note in self._lost_bodies]
+        self._lost_bodies.clear()
+        try:
+            if letters:
+                await self._dead_letters.add(letters)
+        except (StoreBusy, StoreBroken) as error:
+            log.warning("webhook_dead_letters_lost", letters=len(letters), reason=str(error))
 
-def _note_headers(note: RequestNote, request: web.Request) -> None:
+
+def _note_headers(note: RequestNote, agent: CheckedAgent, request: web.Request) -> None:
     """Note the headers of a refused request, and what they tell. Its body is not read."""
-    if note.agent is None or note.agent.sender is None:
-        return
-    hook = HookRequest(request, b"", note.agent.sender)
+    hook = HookRequest(request, b"", agent.sender or SENDERS["standard"])
     note.headers = hook.kept_headers
     note.event = note.event or hook.find_in_head(hook.sender.event)
     note.delivery_id = note.delivery_id or hook.find_in_head(hook.sender.id)
+
+
+def _make_dead_letter(note: RequestNote) -> DeadLetter:
+    """Return a dead letter without the body. All tries of one delivery have the same id."""
+    alias = note.agent.agent.alias if note.agent else ""
+    delivery = f"{alias} {note.delivery_id}" if note.delivery_id else uuid4().hex
+    digest = hashlib.sha256(delivery.encode(errors="surrogateescape")).hexdigest()
+    headers = [f"{name}: {_clip(value)}" for name, value in note.headers.items()]
+    return DeadLetter(
+        note.uid,
+        f"webhook-{digest[:32]}",
+        "",
+        b"",
+        "\n".join([f"the webhook was refused with {note.status}: {note.reason}", *headers]),
+        note.bundle,
+        note.at_ms,
+        agent=alias,
+        entry=uuid4().hex,
+    )
 
 
 def _make_row(note: RequestNote) -> dict[str, Any]:
