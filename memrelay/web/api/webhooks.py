@@ -245,6 +245,8 @@ async def _answer_handshake(request: web.Request, agent: CheckedAgent | None) ->
     """Return the answer to a handshake. Raises HTTPMethodNotAllowed for anything else."""
     answer = None if agent is None else await _shake_hands(request, agent)
     if answer is None:
+        note = request[NOTE]
+        note.reason = note.reason or f"{request.method} is not a handshake of the agent's sender"
         raise web.HTTPMethodNotAllowed(request.method, [hdrs.METH_POST])
     return answer
 
