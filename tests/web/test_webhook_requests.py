@@ -293,6 +293,10 @@ def test_several_web_servers_write_one_list(hooks: Hooks) -> None:
 
 def test_the_number_of_requests_is_bounded(hooks: Hooks) -> None:
     path = f"/v1/pipelines/{hooks.uid}/webhooks"
+    hooks.post("plain")
+    hooks.await_row("plain", status=401)
+    assert hooks.read("?requests=0&agent=plain")["plain"]["requests"] == []
+    assert len(hooks.read("?requests=1&agent=plain")["plain"]["requests"]) == 1
     for query in ("?requests=201", "?requests=-1", "?requests=x", "?request=1"):
         assert hooks.web_system.get(path + query, **hooks.key).status == 400
     assert hooks.web_system.get(path + "?agent=nobody", **hooks.key).status == 404

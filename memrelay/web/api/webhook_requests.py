@@ -13,6 +13,7 @@ from memrelay.web.auth.access import requires
 from memrelay.web.openapi.route_docs import NUMERIC_CURSOR_SCHEMA, PAGE_QUERY, documented
 from memrelay.web.openapi.shapes import AgentWebhook, Page
 from memrelay.web.server.errors import BadRequest
+from memrelay.web.server.options import find_public_url
 from memrelay.web.services import get_services
 from memrelay.web.webhooks.requests import MAX_ROWS, describe_webhooks, list_receivers
 
@@ -49,15 +50,9 @@ async def list_webhooks(request: web.Request) -> web.Response:
         agents = [served.get_agent(request.query["agent"])]
     start = parse_numeric_cursor(request.query.get("cursor") or "0", len(agents))
     end = start + min(parse_limit(request, PAGE_SIZE), LARGEST_PAGE)
-    url, requests = find_server_url(request), _parse_requests(request)
+    url, requests = find_public_url(request), _parse_requests(request)
     items = await describe_webhooks(services.line, uid, agents[start:end], url, requests)
     return page_response(items, str(end) if end < len(agents) else None, len(agents))
-
-
-def find_server_url(request: web.Request) -> str:
-    """Return the URL of this server as senders see it: `web.public_url`, or the one in use."""
-    options = get_services(request).options
-    return options.public_url or f"{request.scheme}://{request.host}{options.base_path}"
 
 
 def _parse_requests(request: web.Request) -> int:

@@ -58,11 +58,11 @@ REASONS = {
 
 @dataclass(slots=True)
 class RequestNote:
-    """What became known of a request.
+    """The properties of one request, for the list and the metrics.
 
-    `verdict` is how it was authenticated: signed, token, key, network, local (no keys exist),
-    invalid (its signature) or none. `outcome` is accepted, handshake, ignored or refused. `entry`
-    is the id of the appended entry. `at_ms` is the time of the answer, Unix ms.
+    `verdict` is how it was authenticated: signed, token, key, network, or local (no keys exist).
+    It is `invalid` for a wrong signature, else none. `outcome` is accepted, handshake, ignored or
+    refused. `entry` is the id of the appended entry. `at_ms` is the time of the answer, Unix ms.
     """
 
     method: str
@@ -108,7 +108,7 @@ class WebhookRequests:
         self._writing: asyncio.Task[None] | None = None
 
     def add(self, request: web.Request, status: int, reason: str = "") -> None:
-        """Count an answered request, and list it. `reason` tells why it was refused."""
+        """Count an answered request, and list it. `reason` is why it was refused."""
         note = request[NOTE]
         if note.agent is None:
             self.unknown += 1
@@ -188,7 +188,7 @@ class WebhookRequests:
 
 
 def _note_headers(note: RequestNote, agent: CheckedAgent, request: web.Request) -> None:
-    """Note the headers of a refused request, and what they tell. Its body is not read."""
+    """Note the headers of a refused request, with its event and id. Its body is not read."""
     hook = HookRequest(request, b"", agent.sender or SENDERS["standard"])
     note.headers = hook.kept_headers
     note.event = note.event or hook.find_in_head(hook.sender.event)
@@ -279,5 +279,6 @@ def _describe(agent: CheckedAgent, url: str) -> dict[str, Any]:
 
 
 def _merge(accepted: Any, refused: Any, limit: int) -> list[dict[str, Any]]:
-    rows = [orjson.loads(fields[1]) for _, fields in (*accepted, *refused)]
+    # The server answers null to COUNT 0.
+    rows = [orjson.loads(fields[1]) for _, fields in (*(accepted or ()), *(refused or ()))]
     return sorted(rows, key=lambda row: row["at"], reverse=True)[:limit]

@@ -7,9 +7,9 @@ from aiohttp import web
 
 from memrelay.web.api.answers import parse_numeric_cursor
 from memrelay.web.api.directory import Served
-from memrelay.web.api.webhook_requests import find_server_url
 from memrelay.web.console.frame import Page, PageRoutes
 from memrelay.web.openapi.route_docs import NUMERIC_CURSOR_SCHEMA
+from memrelay.web.server.options import find_public_url
 from memrelay.web.services import get_services
 from memrelay.web.webhooks.requests import MAX_ROWS, describe_webhooks, list_receivers
 
@@ -45,7 +45,7 @@ async def _list_webhooks(request: web.Request, served: Served) -> dict[str, Any]
         get_services(request).line,
         served.deployed.uid,
         agents[start:end],
-        find_server_url(request),
+        find_public_url(request),
         2 * MAX_ROWS if alias else MAX_ROWS,
     )
     rows = [row | {"agent": item["agent"]} for item in items for row in item["requests"]]
