@@ -11,7 +11,7 @@ from memrelay.blocks.contract import Agent, Block, BlockArgs
 from memrelay.blocks.errors import BrokenBlock
 from memrelay.blocks.patterns import MAX_STEPS, MAX_STEPS_TOGETHER
 from memrelay.blocks.registry import find_block, loadable_blocks
-from memrelay.blocks.templates import MAX_TOGETHER
+from memrelay.blocks.templates import MAX_TOGETHER, JsonTemplate
 from memrelay.memory.engine.memory_id import built_in_store
 from memrelay.pipelines.bundle import AI_CLASS, CLASSES, SECRET, AgentSpec
 from memrelay.pipelines.checked import CheckedAgent
@@ -45,6 +45,7 @@ def check_agent(spec: AgentSpec, path: JsonPath, uid: str, report: Report) -> Ch
     if sender is None or not sender.text:
         _check_pattern(spec, args, path, report)
     calls = block.handle is not None and spec.wf_call_webhook is not False
+    answer = spec.wf_webhook_answer
     _check_timer(spec, args, path, report, calls=calls)
     return CheckedAgent(
         agent=_make_agent(spec, uid),
@@ -60,7 +61,8 @@ def check_agent(spec: AgentSpec, path: JsonPath, uid: str, report: Report) -> Ch
         sender=sender,
         verify=spec.wf_webhook_verify,
         networks=spec.wf_webhook_networks,
-        answer_wait_s=spec.wf_webhook_answer.wait_s if spec.wf_webhook_answer is not None else 0.0,
+        answer_wait_s=answer.wait_s if answer is not None else 0.0,
+        answer_template=JsonTemplate(answer.template) if answer and answer.template else None,
         text=_compile(spec.wf_webhook_text),
         each=_compile(spec.wf_webhook_each),
         webhook_bytes=spec.wf_webhook_bytes,

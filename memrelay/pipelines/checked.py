@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Self
 
 from memrelay.blocks.contract import Agent, Block, BlockArgs
+from memrelay.blocks.templates import JsonTemplate
 from memrelay.bus.keys import PUBLIC
 from memrelay.memory.engine.time_zones import DEFAULT_ZONE
 from memrelay.pipelines.expressions import Expression
@@ -42,7 +43,7 @@ class CheckedAgent:
 
     `sender` is the declared sender of its webhooks. `verify` is the reference to Meta's verify
     token, `networks` are those that may send, () for all. `answer_wait_s` is how long its webhooks
-    wait for a result, 0 for not.
+    wait for a result, 0 for not, and `answer_template` makes their answer of it.
     """
 
     agent: Agent
@@ -59,6 +60,7 @@ class CheckedAgent:
     verify: str = ""
     networks: tuple[str, ...] = ()
     answer_wait_s: float = 0.0
+    answer_template: JsonTemplate | None = None
     text: Expression | None = None
     each: Expression | None = None
     webhook_bytes: int = 0

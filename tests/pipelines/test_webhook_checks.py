@@ -47,6 +47,10 @@ def find_faults(public_url: str = "", **keys: object) -> list[str]:
             {"wf_webhook_sender": "slack", "wf_webhook_answer": {"wait_s": 9}} | SECRET,
             "the sender slack waits at most 2.5 s",
         ),
+        (
+            {"wf_webhook_sender": "slack", "wf_webhook_answer": {"template": "{{ a"}} | SECRET,
+            "wf_webhook_answer.template",
+        ),
     ],
 )
 def test_a_webhook_that_cannot_work_is_a_fault(keys: dict[str, object], fault: str) -> None:

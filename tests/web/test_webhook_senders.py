@@ -445,6 +445,33 @@ def test_a_slash_command_is_answered_with_the_result(web_system: WebSystem) -> N
     assert hooks.count("slack") == 1
 
 
+@pytest.mark.parametrize(
+    ("template", "text"),
+    [
+        ("Saved: {{ guid | truncate(3, true, '') }}.", "Saved: 01"),
+        ("{{ guid | truncate(2, true, 9) }}", ""),
+    ],
+)
+def test_a_template_makes_the_answer_of_the_result(
+    web_system: WebSystem, template: str, text: str
+) -> None:
+    """One that fails leaves the usual answer."""
+    case = BY_NAME["slack"]
+    answer = {"wf_webhook_secret": f"env:SECRET_{CASES.index(case)}"}
+    spec = {"wait_s": 2.5, "template": template}
+    hook = make_hook("slack", "slack", wf_webhook_answer=spec, **answer)
+    hooks = Hooks(web_system, web_system.deploy(hook))
+    body = b"command=%2Fnote&text=tea&trigger_id=13345224609.1"
+
+    got = hooks.post(
+        case, body, query="", **make_signed_body(case, body) | {"Content_Type": FORM_TYPE}
+    )
+
+    assert got.status == 200
+    assert (got.json["text"] if got.body else "").startswith(text)
+    assert bool(got.body) == bool(text)
+
+
 def test_a_secret_that_a_sender_puts_into_the_body_is_not_stored(hooks: Hooks) -> None:
     case = BY_NAME["microsoft-graph"]
 

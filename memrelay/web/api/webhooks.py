@@ -16,8 +16,9 @@ from aiohttp import hdrs, web
 
 from memrelay.bus.errors import BusError, NoAnswer
 from memrelay.bus.streams.entry import LONGEST_ID, NewEntry, is_valid_id
-from memrelay.memory.errors import StoreBroken, StoreBusy
+from memrelay.memory.errors import Refused, ResultTooLarge, StoreBroken, StoreBusy
 from memrelay.pipelines.check import CheckedAgent
+from memrelay.pipelines.expressions import parse_json_text
 from memrelay.web.api.answers import json_response
 from memrelay.web.api.directory import Served
 from memrelay.web.api.messages import append_entry, parse_message_id
@@ -362,8 +363,7 @@ async def _deliver_from_sender(
     elif "wait" in request.query:
         return await append_entry(request, entries[0], message_id, any_parameters=True)
     elif agent.answer_wait_s:
-        wait_s = agent.answer_wait_s
-        return await _answer_with_result(request, entries[0], hook, wait_s, message_id)
+        return await _answer_with_result(request, entries[0], hook, agent, message_id)
     else:
         appended = request[APPENDED] = await services.requester.ingress.append(entries[0])
     return answers.acknowledge(hook, message_id or appended)
@@ -377,11 +377,11 @@ def _shorten_id(ident: str) -> str:
 
 
 async def _answer_with_result(
-    request: web.Request, entry: NewEntry, hook: HookRequest, wait_s: float, message_id: str
+    request: web.Request, entry: NewEntry, hook: HookRequest, agent: CheckedAgent, message_id: str
 ) -> web.Response:
     """Return the first result in the form of the sender, or its usual answer if there is none."""
     try:
-        report = await get_services(request).requester.say(entry, wait_s)
+        report = await get_services(request).requester.say(entry, agent.answer_wait_s)
     except NoAnswer as fault:
         request[APPENDED] = fault.ident
         return answers.acknowledge(hook, message_id or fault.ident)
@@ -390,9 +390,19 @@ async def _answer_with_result(
     if not report["results"]:
         return answers.acknowledge(hook, message_id)
     text = report["results"][0]["args"][0].get("text") or ""
+    if agent.answer_template is not None:
+        try:
+            # A template may take a quarter of a second.
+            value = parse_json_text(text)
+            text = await asyncio.to_thread(agent.answer_template.render, value)
+        except (Refused, ResultTooLarge) as fault:
+            log.warning("webhook_answer_failed", agent=agent.agent.alias, reason=str(fault))
+            return answers.acknowledge(hook, message_id)
     formatted = answers.format_result(hook.sender, text)
     if formatted is not None:
         return formatted
+    if agent.answer_template is not None:
+        return web.Response(text=text)
     return json_response({"message_id": message_id, "results": report["results"]})
 
 
