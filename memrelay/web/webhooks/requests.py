@@ -10,13 +10,13 @@ import hashlib
 import time
 from collections import Counter, deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 from uuid import uuid4
 
 import orjson
 import structlog
 from aiohttp import web
+from msgspec import Struct
 
 from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.errors import BusError
@@ -56,8 +56,7 @@ REASONS = {
 }
 
 
-@dataclass(slots=True)
-class RequestNote:
+class RequestNote(Struct, gc=False):
     """The properties of one request, for the list and the metrics.
 
     `verdict` is how it was authenticated: signed, token, key, network, or local (no keys exist).
@@ -76,7 +75,7 @@ class RequestNote:
     delivery_id: str = ""
     entry: str = ""
     reason: str = ""
-    headers: dict[str, str] = field(default_factory=dict)
+    headers: dict[str, str] = {}
     status: int = 0
     at_ms: int = 0
 
@@ -114,7 +113,10 @@ class WebhookRequests:
             self.unknown += 1
             return
         uid, alias = note.uid, note.agent.agent.alias
-        note.entry = request.get(APPENDED, "")
+        try:  # faster than `get`, which is Python
+            note.entry = request[APPENDED]
+        except KeyError:
+            note.entry = ""
         # A message whose result did not come in time is accepted all the same.
         is_refused, is_listed = status >= 400 and not note.entry, True
         label = REASONS.get(status, "invalid") if is_refused else note.outcome
