@@ -1,11 +1,11 @@
 """Error responses: problem JSON (RFC 9457) for every failure, from one middleware."""
 
 import logging
+import os
 import re
 from http import HTTPStatus
 from math import ceil
 from typing import Any, ClassVar
-from uuid import uuid4
 
 import orjson
 import structlog
@@ -227,7 +227,7 @@ def get_request_id(request: web.BaseRequest) -> str:
     """Return the client's X-Request-Id if it is valid, otherwise a generated id."""
     if _REQUEST_ID not in request:
         given = request.headers.get(REQUEST_ID_HEADER, "")
-        request[_REQUEST_ID] = given if VALID_REQUEST_ID.fullmatch(given) else uuid4().hex
+        request[_REQUEST_ID] = given if VALID_REQUEST_ID.fullmatch(given) else os.urandom(16).hex()
     return request[_REQUEST_ID]
 
 
