@@ -207,6 +207,11 @@ class VectorTable:
         )
         return bool(self._connection.execute(sql, (orjson.dumps(rows).decode(),)).get)
 
+    def has_more_than(self, one: VectorSet, count: int) -> bool:
+        """Return whether there are more vectors than this, without reading them all."""
+        sql = f"SELECT EXISTS (SELECT 1 FROM {_table_name(one.place)} LIMIT 1 OFFSET ?)"
+        return bool(self._connection.execute(sql, (count,)).get)
+
     def records(self) -> int:
         """Return about how many records there are."""
         return int(self._connection.execute("SELECT coalesce(max(row), 0) FROM records").get)

@@ -8,6 +8,8 @@ algorithms", 2002). The picked vectors are compared in full.
 import numpy as np
 from numpy.typing import NDArray
 
+from memrelay.memory.search.int8_vectors import Int8Vectors
+
 Floats = NDArray[np.float32]
 Slots = NDArray[np.int32]
 Places = NDArray[np.intp]
@@ -24,12 +26,15 @@ GROWTH = 4
 
 
 class BinaryCodes:
-    """The codes of a matrix's vectors, by slot. The mean comes from an even sample of `vectors`."""
+    """The codes of a matrix's vectors, by slot. The mean comes from an even sample of the first
+    `count` vectors.
+    """
 
-    def __init__(self, vectors: Floats) -> None:
-        self._made_for = len(vectors)
-        self._middle: Floats = vectors[:: max(1, len(vectors) // SAMPLE)].mean(axis=0)
-        self._planes = _random_planes(vectors.shape[1])
+    def __init__(self, vectors: Floats | Int8Vectors, count: int) -> None:
+        self._made_for = count
+        sample: Floats = vectors[: count : max(1, count // SAMPLE)]
+        self._middle: Floats = sample.mean(axis=0)
+        self._planes = _random_planes(sample.shape[1])
         # one row per word, holding that word of all vectors: fast to scan
         self._bits = np.empty((WORDS, 0), np.uint64)
         self.count = 0
@@ -43,16 +48,16 @@ class BinaryCodes:
         """Return whether the codes should be rebuilt for this many vectors."""
         return count > GROWTH * self._made_for
 
-    def catch_up(self, vectors: Floats) -> None:
-        """Encode the vectors that have no code yet; `vectors` are all vectors, by slot."""
-        if len(vectors) > self._bits.shape[1]:
-            longer = np.empty((WORDS, max(len(vectors), self._bits.shape[1] * 3 // 2)), np.uint64)
+    def catch_up(self, vectors: Floats | Int8Vectors, count: int) -> None:
+        """Encode the vectors up to `count` that have no code yet; `vectors` is by slot."""
+        if count > self._bits.shape[1]:
+            longer = np.empty((WORDS, max(count, self._bits.shape[1] * 3 // 2)), np.uint64)
             longer[:, : self.count] = self._bits[:, : self.count]
             self._bits = longer
-        for first in range(self.count, len(vectors), BLOCK):
-            some = vectors[first : first + BLOCK]
+        for first in range(self.count, count, BLOCK):
+            some = vectors[first : min(first + BLOCK, count)]
             self._bits[:, first : first + len(some)] = self._encode(some)
-        self.count = len(vectors)
+        self.count = count
 
     def pick_nearest(self, slots: Slots, question: Floats, most: int) -> Places:
         """Return the indexes of the slots that are likely among the `most` nearest.

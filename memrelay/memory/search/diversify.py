@@ -25,13 +25,14 @@ THREADS = 10  # threads that appear before one repeats
 MIN_SCORED_TURNS = 32  # turns that are scored, in addition to the best of each thread
 # The share of near words in the order of threads. Values from 0.67 to 0.8 score the same.
 READING_SHARE = 0.75
+NO_PLACES: Places = np.zeros(0, np.int64)
 NEIGHBORS_READ = 1  # turns on each side that the reader reads with a turn
 
 
 def diversify(
     ranked: Ranked,
     factors: ScoreFactors,
-    standalone_scores: Callable[[], Floats] | None,
+    standalone_scores: Callable[[Places], Floats] | None,
     reader: Reader | None,
 ) -> Ranked:
     """Return the same records, with missing threads placed after the first nine.
@@ -39,9 +40,9 @@ def diversify(
     Each missing thread is represented by its best turn, until ten threads are present. A record
     without a thread counts as a thread. If the tenth record is one, it keeps its position.
 
-    `standalone_scores` computes scores by place, without neighbors. It is None if the search used
-    only words: then the ranked scores and `factors` apply. With both `standalone_scores` and a
-    `reader`, the reader orders the best threads.
+    `standalone_scores` computes scores by place, without neighbors, exactly at the given places. It
+    is None if the search used only words: then the ranked scores and `factors` apply. With both
+    `standalone_scores` and a `reader`, the reader orders the best threads.
     """
     layout = ranked.context.layout
     if len(ranked.places) <= KEPT or not layout.threaded:
@@ -51,9 +52,12 @@ def diversify(
     there = np.unique(layout.thread[first])
     if len(there) >= THREADS or not len(others):
         return ranked
-    scores = ranked.scores if standalone_scores is None else standalone_scores()
-    turns = _missing_turns(ranked, scores, there)
-    worth = factors.multiply(scores, turns) if standalone_scores is None else scores[turns]
+    if standalone_scores is None:
+        turns = _missing_turns(ranked, ranked.scores, there)
+        worth = factors.multiply(ranked.scores, turns)
+    else:
+        turns = _missing_turns(ranked, standalone_scores(NO_PLACES), there)
+        worth = standalone_scores(turns)[turns]
     turns, worth = _best_of_threads(ranked, turns, worth, THREADS - len(there))
     if reader is not None and standalone_scores is not None:
         turns, worth = _order_by_reading(ranked, turns, worth, reader)

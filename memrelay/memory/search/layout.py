@@ -117,6 +117,11 @@ class Layout:
         at = _insert_positions(old, new)
         return type(self)(self.names, Entries(*map(np.insert, old, repeat(at), new)))  # type: ignore[arg-type]
 
+    def part(self, places: Places) -> Self:
+        """Return a layout of these places, ascending, whose rows are numbered from 0."""
+        entries = self._entries.map_columns(itemgetter(places))
+        return type(self)(self.names, entries._replace(row=np.arange(len(places))))
+
     def places(self, rows: Rows) -> Places:
         """Return the places of rows, leaving out rows that are absent."""
         by_row, first = self._by_row

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from memrelay.memory.engine.row_arrays import Rows
 from memrelay.memory.search.binary_codes import BYTES, BinaryCodes
+from memrelay.memory.search.int8_vectors import BYTES_PER_SCALE, Int8Vectors
 from memrelay.memory.search.layout import Layout
 
 NOWHERE = -1
@@ -17,6 +18,11 @@ BLOCK = 4096  # vectors processed at a time, to limit memory
 FEW = 4
 MIN_CODED = 8192  # vectors from which on binary codes save time
 MIN_DIMENSION = 64  # of vectors that binary codes can represent
+BYTES_PER_NUMBER = 4  # of a float32
+# The vectors of a store are kept as float32 up to this size, else as int8 codes.
+MAX_FLOAT_BYTES = 48 << 20
+# Capacity grows by this share when it is full.
+FLOAT_GROWTH, INT8_GROWTH = 1 / 2, 1 / 16
 Floats = NDArray[np.float32]
 Slots = NDArray[np.int32]
 Number = TypeVar("Number", bound=np.generic)
@@ -36,11 +42,15 @@ class _Alignment(NamedTuple):
 class Matrix:
     """A growing matrix that follows the store. A slot is a row of the matrix.
 
-    Slots are never reused, so a changed neighbor is detected by its slot.
+    Slots are never reused, so a changed neighbor is detected by its slot. With `coded`, vectors are
+    int8 codes, and cosines are approximate.
     """
 
-    def __init__(self, dimension: int) -> None:
-        self._vectors = np.empty((0, dimension), np.float32)
+    def __init__(self, dimension: int, *, coded: bool = False) -> None:
+        self.is_coded, self._dimension = coded, dimension
+        self._vectors: Floats | Int8Vectors = (
+            Int8Vectors(dimension) if coded else np.empty((0, dimension), np.float32)
+        )
         self._count, self._live = 0, 0  # slots in use, and those that still belong to a record
         self._slot_of = np.full(0, NOWHERE, np.int32)  # by row of the record
         # By slot: the neighbors' slots and the length of the window when it was last summed.
@@ -55,8 +65,8 @@ class Matrix:
     @property
     def nbytes(self) -> int:
         """The size in memory."""
-        arrays = self._vectors, self._slot_of, self._before, self._after, self._length
-        return sum(array.nbytes for array in arrays) + (
+        arrays = self._slot_of, self._before, self._after, self._length
+        return sum((array.nbytes for array in arrays), self._vectors.nbytes) + (
             self._codes.nbytes if self._codes is not None else 0
         )
 
@@ -64,6 +74,11 @@ class Matrix:
     def is_wasteful(self) -> bool:
         """Whether more than half of it belongs to changed or deleted records."""
         return self._count > BLOCK and 2 * self._live < self._count
+
+    @property
+    def is_outgrown(self) -> bool:
+        """Whether its vectors should be int8 codes."""
+        return not self.is_coded and self._count > max_float_vectors(self._dimension)
 
     def add(self, found: Iterable[tuple[int, bytes]]) -> None:
         """Add (row, vector) pairs: "<f2" of unit length, or b"" for no vector."""
@@ -124,45 +139,56 @@ class Matrix:
 
     def _dots(self, slots: Slots, question: Floats) -> Floats:
         if FEW * len(slots) >= self._count:
-            # vecdot is twice as fast as `@`, and a row's result does not depend on other rows
-            dots: Floats = np.vecdot(self._vectors[: self._count], question)[slots]
-            return dots
+            return self._all_dots(question)[slots]
         return np.concatenate(
             [
                 np.empty(0, np.float32),
-                *(np.vecdot(self._vectors.take(some, axis=0), question) for some in _pieces(slots)),
+                *(np.vecdot(self._vectors[some], question) for some in _pieces(slots)),
             ]
         )
 
+    def _all_dots(self, question: Floats) -> Floats:
+        if isinstance(self._vectors, Int8Vectors):
+            return self._vectors.dots(self._count, question)
+        # vecdot is twice as fast as `@`, and a row's result does not depend on other rows
+        dots: Floats = np.vecdot(self._vectors[: self._count], question)
+        return dots
+
     def _current_codes(self, room: int) -> BinaryCodes | None:
         """Return the codes of all vectors; None without room, or if vectors are too short."""
-        dimension = self._vectors.shape[1]
-        if dimension < MIN_DIMENSION or self._count * (4 * dimension + BYTES) > room:
+        size = vector_bytes(self._dimension, coded=self.is_coded) + BYTES
+        if self._dimension < MIN_DIMENSION or self._count * size > room:
             self._codes = None
             return None
-        vectors = self._vectors[: self._count]
         if self._codes is None or self._codes.is_outgrown(self._count):
-            self._codes = BinaryCodes(vectors)
-        self._codes.catch_up(vectors)
+            self._codes = BinaryCodes(self._vectors, self._count)
+        self._codes.catch_up(self._vectors, self._count)
         return self._codes
 
     def _append(self, rows: Rows, vectors: Floats) -> None:
         count, last = self._count + len(rows), int(rows.max())
         if count > len(self._vectors):
-            self._grow(max(count, len(self._vectors) * 3 // 2))
+            growth = INT8_GROWTH if self.is_coded else FLOAT_GROWTH
+            self._grow(max(count, int(len(self._vectors) * (1 + growth))))
         if last >= len(self._slot_of):
             self._slot_of = _longer(
                 self._slot_of, max(last + 1, len(self._slot_of) * 3 // 2), NOWHERE
             )
-        self._vectors[self._count : count] = vectors
+        if isinstance(self._vectors, Int8Vectors):
+            self._vectors.write(self._count, vectors)
+        else:
+            self._vectors[self._count : count] = vectors
         self._live += len(rows) - int(np.count_nonzero(self._slot_of[rows] >= 0))
         self._slot_of[rows] = np.arange(self._count, count)
         self._count, self._alignment = count, None
 
     def _grow(self, size: int) -> None:
-        longer = np.empty((size, self._vectors.shape[1]), np.float32)
-        longer[: self._count] = self._vectors[: self._count]
-        self._vectors = longer
+        if isinstance(self._vectors, Int8Vectors):
+            self._vectors.resize(size)
+        else:
+            longer = np.empty((size, self._dimension), np.float32)
+            longer[: self._count] = self._vectors[: self._count]
+            self._vectors = longer
         self._before, self._after = (
             _longer(self._before, size, NOWHERE - 1),
             _longer(self._after, size, NOWHERE - 1),
@@ -214,6 +240,16 @@ def _longer(array: NDArray[Number], size: int, filling: float) -> NDArray[Number
     longer = np.full(size, filling, array.dtype)
     longer[: len(array)] = array
     return longer
+
+
+def max_float_vectors(dimension: int) -> int:
+    """Return how many vectors of a store are kept as float32."""
+    return MAX_FLOAT_BYTES // (BYTES_PER_NUMBER * dimension)
+
+
+def vector_bytes(dimension: int, *, coded: bool) -> int:
+    """Return the memory that one vector takes."""
+    return dimension + BYTES_PER_SCALE if coded else dimension * BYTES_PER_NUMBER
 
 
 def in_blocks(found: Iterable[tuple[int, bytes]]) -> Iterator[list[tuple[int, bytes]]]:

@@ -34,7 +34,7 @@ from memrelay.memory.search.fusion import (
     standalone_scores,
 )
 from memrelay.memory.search.granularities import BYTES_PER_PLACE, Granularities
-from memrelay.memory.search.layout import Layout
+from memrelay.memory.search.layout import Layout, Places
 from memrelay.memory.search.pool import POOL, SemanticResources
 from memrelay.memory.search.query import NO_BOOSTS, Boosts, Query, match_all, match_any
 from memrelay.memory.search.rerank import READ, Reader, rerank
@@ -53,12 +53,21 @@ from memrelay.memory.search.text.dates import LANGUAGES, NO_TIMES, Times, date_p
 from memrelay.memory.search.text.sentences import asking_part
 from memrelay.memory.search.text.stems import Stems
 from memrelay.memory.search.text_retriever import Relevance, TextScores, plain_words, score_text
-from memrelay.memory.search.vector_retriever import LOADING, NO_VECTORS, VectorArm, VectorScores
+from memrelay.memory.search.vector_retriever import (
+    CODE_ERROR,
+    LOADING,
+    NO_VECTORS,
+    VectorArm,
+    VectorScores,
+)
 
 Mask = NDArray[np.bool_]
 # Days are looked up in stores of at most this many records: one microsecond for each.
 MAX_DATED = 200_000
 MAX_PHRASED = 8  # dates of a question that are searched for in texts
+# With approximate vector scores, this many times the best records are scored again. The best are
+# already twice the wanted ones (`initial_pool_size`).
+RESCORED = 2
 # By the text that a result gives for its missing vectors.
 DEGRADED_BY_FAULT: dict[str, Degraded] = {
     LOADING: "loading",
@@ -282,7 +291,7 @@ class Ranker:
         ranked: Ranked,
         factors: ScoreFactors,
         language: str,
-        standalone: Callable[[], Floats] | None,
+        standalone: Callable[[Places], Floats] | None,
     ) -> Ranked:
         """Rerank the best records, then spread the result over threads."""
         layout, text, reader = ranked.context.layout, ranked.arms[0], None
@@ -312,9 +321,10 @@ class Ranker:
         compared = asking_part(question, language) or question
         with self._without_limit():  # it has its own limit
             vector = self._vectors.search(context, compared)
-        scores, most = semantic_scores(vector), initial_pool_size(limit)
+        most = initial_pool_size(limit)
+        vector, scores, places = _score_best(vector, semantic_scores, context, most)
         return factors.select_best(
-            _ranked(scores, context, most, (vector,), compared=compared), limit
+            _ranked(scores, places, context, most, (vector,), compared=compared), limit
         )
 
     def _search_hybrid(
@@ -329,7 +339,7 @@ class Ranker:
         vector_share: float,
         zone: tzinfo,
         may_wait: bool,
-    ) -> tuple[Ranked, Callable[[], Floats] | None]:
+    ) -> tuple[Ranked, Callable[[Places], Floats] | None]:
         """Rank by words and, if the store has vectors, by meaning.
 
         The second value computes scores without neighbors; None without vectors.
@@ -341,9 +351,20 @@ class Ranker:
         vector, without = self._search_vectors(context, compared, floor=floor, may_wait=may_wait)
         if not text.scores_beyond(times.words):
             text = replace(text, score=raise_dated(text.score, on_time))
-        base = text.score if vector is None else fuse(text, vector, vector_share)
+        if vector is None:
+            base, scores = text.score, boost_dated(text.score, on_time)
+            places = candidate_places(scores, context)
+        else:
+            vector, scores, places = _score_best(
+                vector,
+                lambda vector: boost_dated(fuse(text, vector, vector_share), on_time),
+                context,
+                limit,
+            )
+            base = fuse(text, vector, vector_share) if times.patterns else scores
         ranked = _ranked(
-            boost_dated(base, on_time),
+            scores,
+            places,
             context,
             limit,
             (text,) if vector is None else (text, vector),
@@ -469,8 +490,30 @@ class Ranker:
         return self._stems[language]
 
 
+def _score_best(
+    vector: VectorScores,
+    combine: Callable[[VectorScores], Floats],
+    context: SearchContext,
+    limit: int,
+) -> tuple[VectorScores, Floats, Places]:
+    """Return (vector scores, combined scores, the places that can be among the best `limit`).
+
+    If the vector scores are approximate, the places are the best ones, scored again from their
+    stored vectors.
+    """
+    if vector.stored is None:
+        scores = combine(vector)
+        return vector, scores, candidate_places(scores, context)
+    scores = combine(replace(vector, min_score=vector.min_score - CODE_ERROR))
+    places = best_places(scores, candidate_places(scores, context), context, RESCORED * limit)
+    vector = vector.rescored(places)
+    scores = combine(vector)
+    return vector, scores, places[scores[places] > 0]
+
+
 def _ranked(
     scores: Floats,
+    places: Places,
     context: SearchContext,
     limit: int,
     arms: tuple[RetrieverScores, ...],
@@ -480,7 +523,7 @@ def _ranked(
     compared: str = "",
 ) -> Ranked:
     return Ranked(
-        best_places(scores, candidate_places(scores, context), context, limit),
+        best_places(scores, places, context, limit),
         scores,
         arms,
         context,
@@ -490,7 +533,10 @@ def _ranked(
     )
 
 
-def _standalone(text: TextScores, vector: VectorScores, layout: Layout, on_time: Mask) -> Floats:
+def _standalone(
+    text: TextScores, vector: VectorScores, layout: Layout, on_time: Mask, exact: Places
+) -> Floats:
+    vector = vector.rescored(exact)
     return boost_dated(standalone_scores(text, vector, text.speaker_turns(layout)), on_time)
 
 

@@ -1,12 +1,14 @@
-"""The vector retriever: the exact cosine of the question with each record and each turn's window.
+"""The vector retriever: the cosine of the question with each record and each turn's window.
 
 Filters apply first. The matrix stays in memory while it fits, and follows the store's changes.
-The vectors of a larger store are read from its file in blocks for each search: only the newest
-if there are very many, and without windows.
+The matrix of a large store holds int8 codes: the best records are scored again from their stored
+vectors. The vectors of a store that does not fit are read from its file in blocks for each search:
+only the newest if there are very many, and without windows.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,12 +19,21 @@ from memrelay.memory.engine.vectors import VectorSet, VectorTable
 from memrelay.memory.errors import EmbeddingFault
 from memrelay.memory.search.embedding.embedder import Calibration
 from memrelay.memory.search.embedding.loading import NO_EMBEDDER
-from memrelay.memory.search.layout import Layout
-from memrelay.memory.search.matrix import Floats, Matrix, in_blocks
+from memrelay.memory.search.layout import Layout, Places
+from memrelay.memory.search.matrix import (
+    Floats,
+    Matrix,
+    in_blocks,
+    max_float_vectors,
+    vector_bytes,
+)
 from memrelay.memory.search.pool import SemanticResources
 from memrelay.memory.search.results import RetrieverScores, SearchContext
 
-BYTES_PER_NUMBER = 4
+# Of int8 codes, the best are scored again from stored vectors: this many times the wanted records.
+RESCORED = 4
+# The largest error of a cosine that is computed from int8 codes.
+CODE_ERROR = 0.01
 # Newest vectors read from a file for one search: about one second.
 MAX_SCANNED = 200_000
 # Newest vectors read from a file to find entries near a new text: about 25 ms.
@@ -43,6 +54,19 @@ class VectorScores(RetrieverScores):
     known: NDArray[np.bool_]  # by place: whether the record has a vector
     min_score: float  # the minimum score to be found by meaning alone
     standalone: Floats  # by place: the score without the window
+    # Computes (cosine, score, score without window) of places from stored vectors. None if all
+    # scores are exact.
+    stored: Callable[[Places], tuple[Floats, Floats, Floats]] | None = None
+
+    def rescored(self, places: Places) -> "VectorScores":
+        """Return scores that are exact at these places."""
+        if self.stored is None or not len(places):
+            return self
+        columns = self.raw.copy(), self.score.copy(), self.standalone.copy()
+        for column, exact in zip(columns, self.stored(places), strict=True):
+            column[places] = exact
+        raw, score, standalone = columns
+        return replace(self, raw=raw, score=score, standalone=standalone)
 
 
 NONE = np.zeros(0, np.float32)
@@ -76,8 +100,8 @@ class VectorArm:
         if one is None:
             raise EmbeddingFault(NO_VECTORS)
         vector, embedder = meaning.questions.ask(question, one.fingerprint)
-        budget = meaning.matrices.largest
-        if len(context.layout) * one.dimension * BYTES_PER_NUMBER > budget:
+        calibration, stored = embedder.calibration, None
+        if not self._fits(one, len(context.layout)):
             self.drop()
             newest = int(context.layout.row.max(initial=0)) - MAX_SCANNED
             raw, known = _scan(
@@ -85,9 +109,11 @@ class VectorArm:
             )
             alone = raw
         else:
-            raw, known, alone = self._current(one).cosines(context.layout, vector, context.allowed)
+            matrix = self._current(one)
+            raw, known, alone = matrix.cosines(context.layout, vector, context.allowed)
+            if matrix.is_coded:
+                stored = partial(self._stored_scores, one, context.layout, vector, calibration)
             meaning.matrices.mark_used(self)
-        calibration = embedder.calibration
         return VectorScores(
             "vector",
             raw,
@@ -95,6 +121,7 @@ class VectorArm:
             known,
             calibration.least if floor else 0.0,
             _score(alone, known, calibration),
+            stored,
         )
 
     def has_missing(self, context: SearchContext, scores: VectorScores) -> bool:
@@ -115,14 +142,19 @@ class VectorArm:
         if one is None or meaning is None:
             return {}
         last = max([*rows[-1:].tolist(), *beside[-1:].tolist()], default=0)
-        if (last + 1) * one.dimension * BYTES_PER_NUMBER > meaning.matrices.largest:
+        room = meaning.matrices.largest
+        if not self._fits(one, last + 1):
             self.drop()
-            rows, matrix = rows[-MAX_READ:], Matrix(one.dimension)  # temporary, not kept
-            matrix.add(self._table.read_rows(one, np.union1d(rows, beside).tolist()))
+            rows = rows[-MAX_READ:]
+            matrix = self._stored_matrix(one, np.union1d(rows, beside))
         else:
             matrix = self._current(one)
             meaning.matrices.mark_used(self)
-        near = matrix.nearest(rows, question, most, room=meaning.matrices.largest)
+            if matrix.is_coded:
+                near = matrix.nearest(rows, question, RESCORED * most, room=room)
+                rows = np.array(sorted(near), np.int64)
+                matrix = self._stored_matrix(one, np.union1d(rows, beside))
+        near = matrix.nearest(rows, question, most, room=room)
         return near | matrix.nearest(beside, question, len(beside))
 
     def committed(self) -> None:
@@ -152,6 +184,38 @@ class VectorArm:
         """Return the size of the matrix."""
         return self._matrix.nbytes if self._matrix is not None else 0
 
+    def _fits(self, one: VectorSet, records: int) -> bool:
+        """Return whether the matrix of this many records may be kept in memory."""
+        coded = records > max_float_vectors(one.dimension)
+        size = records * vector_bytes(one.dimension, coded=coded)
+        return self._meaning is not None and size <= self._meaning.matrices.largest
+
+    def _stored_matrix(self, one: VectorSet, rows: Rows) -> Matrix:
+        """Return a temporary matrix of the stored vectors of these rows."""
+        matrix = Matrix(one.dimension)
+        matrix.add(self._table.read_rows(one, rows.tolist()))
+        return matrix
+
+    def _stored_scores(
+        self,
+        one: VectorSet,
+        layout: Layout,
+        question: Floats,
+        calibration: Calibration,
+        places: Places,
+    ) -> tuple[Floats, Floats, Floats]:
+        """Return (cosine, score, score without window) of places from their stored vectors."""
+        around = np.unique(np.clip(places[:, None] + (-1, 0, 1), 0, len(layout) - 1))
+        number_of = {row: number for number, row in enumerate(layout.row[around].tolist())}
+        matrix = Matrix(one.dimension)
+        matrix.add(
+            (number_of[row], vector) for row, vector in self._table.read_rows(one, number_of)
+        )
+        raw, known, alone = matrix.cosines(layout.part(around), question, None)
+        score, standalone = _score(raw, known, calibration), _score(alone, known, calibration)
+        at = np.searchsorted(around, places)
+        return raw[at], score[at], standalone[at]
+
     def _current(self, one: VectorSet) -> Matrix:
         """Return the matrix, updated to the current rows."""
         matrix, of = self._matrix, (one.place, one.fingerprint)
@@ -160,8 +224,11 @@ class VectorArm:
             or of != self._matrix_set
             or self.changes.everything
             or matrix.is_wasteful
+            or matrix.is_outgrown
         ):
-            matrix, self._matrix_set = Matrix(one.dimension), of
+            self.drop()
+            coded = self._table.has_more_than(one, max_float_vectors(one.dimension))
+            matrix, self._matrix_set = Matrix(one.dimension, coded=coded), of
             matrix.add(self._table.read(one))
             self._matrix, self._rebuilt = matrix, True
         elif self.changes:
