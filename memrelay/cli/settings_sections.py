@@ -400,7 +400,7 @@ class EmbeddingSettings(_Section):
     key: Reference = ""
     private: bool = False
     timeout_s: Count = 10
-    matrix_mib: Count = 256
+    matrix_mib: Count = 512
 
 
 class SecretsSettings(_Section):

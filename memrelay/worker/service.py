@@ -68,7 +68,7 @@ class WorkerOptions:
     open_files: int = 1024
     limits: WorkerLimits = field(default_factory=WorkerLimits)
     embedding: EmbeddingOptions = field(default_factory=EmbeddingOptions)
-    matrix_bytes: int = 256 << 20
+    matrix_bytes: int = 512 << 20
     cache_bytes: int = BUDGET
     secrets: SecretResolver = NO_SECRETS
     may_call_private: bool = False

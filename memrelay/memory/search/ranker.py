@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, tzinfo
 from functools import partial
 
@@ -146,7 +146,7 @@ class Ranker:
         else:
             is_reranked = conversations and not boosts and limit > 0
             most = max(limit, READ) if is_reranked else limit
-            ranked, standalone = self._search_hybrid(
+            ranked, vector_steps = self._search_hybrid(
                 context,
                 query,
                 initial_pool_size(most),
@@ -159,7 +159,7 @@ class Ranker:
             )
             ranked = factors.select_best(ranked, most)
             if is_reranked:
-                ranked = self._rerank_and_diversify(ranked, factors, language, standalone)
+                ranked = self._rerank_and_diversify(ranked, factors, language, vector_steps)
             ranked = replace(ranked, places=ranked.places[: max(limit, 0)])
         self._pool.mark_used(self)  # the search has filled its caches
         return factors.apply_all(ranked)
@@ -291,7 +291,7 @@ class Ranker:
         ranked: Ranked,
         factors: ScoreFactors,
         language: str,
-        standalone: Callable[[Places], Floats] | None,
+        steps: "_VectorSteps | None",
     ) -> Ranked:
         """Rerank the best records, then spread the result over threads."""
         layout, text, reader = ranked.context.layout, ranked.arms[0], None
@@ -300,7 +300,9 @@ class Ranker:
         if language in LANGUAGES and isinstance(text, TextScores):
             reader = Reader(self._connection, layout, text)
             ranked = rerank(ranked, reader, factors)
-        return diversify(ranked, factors, standalone, reader)
+        if steps is None:
+            return diversify(ranked, factors, None, reader)
+        return steps.exact(diversify(ranked, factors, steps.standalone, reader))
 
     def _make_factors(self, layout: Layout, boosts: Boosts, *, conversations: bool) -> ScoreFactors:
         """Return the boosts, and for conversations the factor for closing questions."""
@@ -339,10 +341,10 @@ class Ranker:
         vector_share: float,
         zone: tzinfo,
         may_wait: bool,
-    ) -> tuple[Ranked, Callable[[Places], Floats] | None]:
+    ) -> "tuple[Ranked, _VectorSteps | None]":
         """Rank by words and, if the store has vectors, by meaning.
 
-        The second value computes scores without neighbors; None without vectors.
+        The second value has the later steps that need vectors; None without vectors.
         """
         times, on_time = self._read_times(context, question, language, zone)
         asking, stems = asking_part(question, language), self._stems_of(language)
@@ -355,12 +357,8 @@ class Ranker:
             base, scores = text.score, boost_dated(text.score, on_time)
             places = candidate_places(scores, context)
         else:
-            vector, scores, places = _score_best(
-                vector,
-                lambda vector: boost_dated(fuse(text, vector, vector_share), on_time),
-                context,
-                limit,
-            )
+            steps = _VectorSteps(text, vector, vector_share, on_time, context.layout)
+            vector, scores, places = _score_best(vector, steps.combine, context, limit)
             base = fuse(text, vector, vector_share) if times.patterns else scores
         ranked = _ranked(
             scores,
@@ -374,7 +372,7 @@ class Ranker:
         )
         if vector is None:
             return ranked, None
-        return ranked, partial(_standalone, text, vector, context.layout, on_time)
+        return ranked, replace(steps, vector=vector)
 
     def _search_vectors(
         self, context: SearchContext, question: str, *, floor: bool, may_wait: bool
@@ -490,6 +488,34 @@ class Ranker:
         return self._stems[language]
 
 
+@dataclass(frozen=True, slots=True)
+class _VectorSteps:
+    """The steps of a hybrid search that combine the scores of words and vectors."""
+
+    text: TextScores
+    vector: VectorScores
+    vector_share: float
+    on_time: Mask  # by place: whether the record has a date that the question names
+    layout: Layout
+
+    def combine(self, vector: VectorScores) -> Floats:
+        """Return the scores by place."""
+        return boost_dated(fuse(self.text, vector, self.vector_share), self.on_time)
+
+    def standalone(self, exact: Places) -> Floats:
+        """Return the scores without neighbors, by place, from stored vectors at `exact`."""
+        speaker_turns = self.text.speaker_turns(self.layout)
+        scores = standalone_scores(self.text, self.vector.rescored(exact), speaker_turns)
+        return boost_dated(scores, self.on_time)
+
+    def exact(self, ranked: Ranked) -> Ranked:
+        """Return the result with exact scores of the records that `diversify` moved up."""
+        if self.vector.stored is None or not ranked.diversified:
+            return ranked
+        vector = self.vector.rescored(np.fromiter(ranked.diversified, np.int64))
+        return replace(ranked, scores=self.combine(vector), arms=(self.text, vector))
+
+
 def _score_best(
     vector: VectorScores,
     combine: Callable[[VectorScores], Floats],
@@ -531,13 +557,6 @@ def _ranked(
         base,
         compared=compared,
     )
-
-
-def _standalone(
-    text: TextScores, vector: VectorScores, layout: Layout, on_time: Mask, exact: Places
-) -> Floats:
-    vector = vector.rescored(exact)
-    return boost_dated(standalone_scores(text, vector, text.speaker_turns(layout)), on_time)
 
 
 def _both(one: Mask | None, other: Mask) -> Mask:
