@@ -114,7 +114,7 @@ def open_filled(records: int, folder: Path, *, turns: bool, vectors: bool) -> St
     """Open the store of this size. Fill it first if it is new."""
     path = folder / f"{records}{'-turns' if turns else ''}{'-vectors' if vectors else ''}.db"
     new, embedder = not path.exists(), SyntheticVectors()
-    questions = QuestionEmbedder(LoadedEmbedder(embedder))
+    questions = QuestionEmbedder(LoadedEmbedder(embedder))  # type: ignore[arg-type]
     pool = Pool(CACHE_BYTES, MATRIX_BYTES)
     meaning = SemanticResources(questions, pool) if vectors else None
     store = Store("bench/recall", path, meaning=meaning)

@@ -1,5 +1,7 @@
 """Searches over int8 codes find what exact searches find, in the same order, after any change."""
 
+import gc
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -19,7 +21,7 @@ from memrelay.memory.search.int8_vectors import Int8Vectors
 from memrelay.memory.search.pool import Pool, SemanticResources
 from memrelay.memory.search.search import Mode, SearchInput, search
 from memrelay.memory.search.vector_retriever import CODE_ERROR
-from tests.memory.builders import MEMORY_ID, append_to, find, make_record, write
+from tests.memory.builders import MEMORY_ID, append_to, find, make_record, perform, write
 from tests.memory.search.embedding.embedders import embed_all
 
 RECORDS, QUESTIONS, DIMENSION = 1500, 40, 384
@@ -181,6 +183,26 @@ def test_changes_and_rollbacks_reach_the_codes(
     embed_all(store, embedder)
     with store.transaction() as tx:
         assert best(tx).endswith("again #30")
+
+
+def test_the_rewrite_of_an_erasure_frees_the_codes(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_codes(store, monkeypatch)
+    query = SearchInput(record_text(30), 1 << 20, mode="semantic", limit=1)
+    with store.transaction() as tx:
+        (record,) = find(tx, '"30"')
+        before = search(tx, query)
+        codes = weakref.ref(tx.ranker._vectors._matrix._vectors)
+        perform(tx, "records.erase", guids=[record.guid])
+
+    store.rewrite()
+    gc.collect()
+
+    assert before[0].guid == record.guid
+    assert codes() is None
+    with store.transaction() as tx:
+        assert search(tx, query)[0].guid != record.guid
 
 
 def test_a_growing_store_changes_to_codes_once(
