@@ -78,7 +78,7 @@ class Matrix:
     @property
     def is_outgrown(self) -> bool:
         """Whether its vectors should be int8 codes."""
-        return not self.is_coded and self._count > max_float_vectors(self._dimension)
+        return not self.is_coded and self._live > max_float_vectors(self._dimension)
 
     def add(self, found: Iterable[tuple[int, bytes]]) -> None:
         """Add (row, vector) pairs: "<f2" of unit length, or b"" for no vector."""

@@ -67,7 +67,7 @@ MAX_DATED = 200_000
 MAX_PHRASED = 8  # dates of a question that are searched for in texts
 # With approximate vector scores, this many times the best records are scored again. The best are
 # already twice the wanted ones (`initial_pool_size`).
-RESCORED = 2
+RESCORED_POOLS = 2
 # By the text that a result gives for its missing vectors.
 DEGRADED_BY_FAULT: dict[str, Degraded] = {
     LOADING: "loading",
@@ -531,7 +531,7 @@ def _score_best(
         scores = combine(vector)
         return vector, scores, candidate_places(scores, context)
     scores = combine(replace(vector, min_score=vector.min_score - CODE_ERROR))
-    places = best_places(scores, candidate_places(scores, context), context, RESCORED * limit)
+    places = best_places(scores, candidate_places(scores, context), context, RESCORED_POOLS * limit)
     vector = vector.rescored(places)
     scores = combine(vector)
     return vector, scores, places[scores[places] > 0]

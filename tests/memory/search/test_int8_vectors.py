@@ -211,7 +211,15 @@ def test_a_growing_store_changes_to_codes_once(
     monkeypatch.setattr(matrices, "MAX_FLOAT_BYTES", RECORDS * DIMENSION * 4)
     before = results(store, "hybrid")
     assert not store.ranker._vectors._matrix.is_coded
-    size = store.ranker._vectors.nbytes()
+    size, floats = store.ranker._vectors.nbytes(), store.ranker._vectors._matrix
+
+    # An edit does not count as another vector.
+    with store.transaction() as tx:
+        (record,) = find(tx, '"30"')
+        append_to(tx, "now #31", guid=record.guid)
+    embed_all(store, store.meaning.questions.embedder.ready(""))
+    results(store, "semantic")
+    assert store.ranker._vectors._matrix is floats
 
     with store.transaction() as tx:
         write(tx, make_record("unrelated #0", kind="kind0"))
