@@ -88,18 +88,24 @@ class Terminal:
         while self._process.poll() is None:
             assert time.monotonic() < deadline, f"it does not end; seen: {self.seen!r}"
             self._read(0.1)
-        self._read(0.1)
+        # A read returns a few kilobytes at most.
+        while self._read(0.1):
+            pass
         return self._process.returncode
 
-    def _read(self, within_s: float) -> None:
+    def _read(self, within_s: float) -> bool:
+        """Read what there is. Return whether there was something."""
         readable: Sequence[int]
         readable, _, _ = select.select([self._master], [], [], within_s)
         if not readable:
-            return
+            return False
         try:
-            self.raw += os.read(self._master, 65536)
+            read = os.read(self._master, 65536)
         except OSError:  # Linux reports a closed terminal as an error.
             time.sleep(0.05)
+            return False
+        self.raw += read
+        return bool(read)
 
 
 def _take_terminal() -> None:

@@ -28,6 +28,7 @@ CALLS = {
     "chat": "chat first",
     "say": "say first hello",
     "send": "send first hello",
+    "webhooks": "webhooks first",
     "records": "records list first",
     "memories": "memories list first",
     "entries": "entries list first MEMORY",

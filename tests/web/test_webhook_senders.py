@@ -49,8 +49,9 @@ class Hooks(NamedTuple):
     ) -> Answer:
         """Send a signed request. `changes` replaces headers, None removes one."""
         path = f"/webhooks/{self.uid}/{case.name}{query}"
-        body, sent_at = case.body if body is None else body, int(time.time()) - age_s
-        signature = case.sign(secret or case.secret, case.body, sent_at, PUBLIC_URL + path)
+        original, sent_at = case.body, int(time.time()) - age_s
+        body = original if body is None else body
+        signature = case.sign(secret or case.secret, original, sent_at, PUBLIC_URL + path)
         headers = {"Content-Type": case.content_type} | signature | case.headers
         named = {name.replace("_", "-"): value for name, value in changes.items()}
         kept = {name: value for name, value in (headers | named).items() if value is not None}
