@@ -13,7 +13,7 @@ from typing import Any
 import hypothesis
 import pytest
 
-from memrelay.cli.logs import route_to_standard_library
+from memrelay.logs import route_to_standard_library
 from tests.architecture.source import PACKAGES
 from tests.support.contract import Sample, assert_described
 from tests.support.forked import share_fork_server

@@ -4,9 +4,9 @@ import time
 from collections import Counter
 from collections.abc import Callable
 
-import structlog
+from memrelay.logs import get_logger
 
-log = structlog.stdlib.get_logger(__name__)
+log = get_logger(__name__)
 # Between two log lines about the same kind of message: a flood must not fill the log.
 LOG_PAUSE_S = 10.0
 # The kind of replies, which clients drop. Workers drop the others.

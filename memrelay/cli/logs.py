@@ -1,19 +1,13 @@
 """Logs: structlog events and standard-library records, one line each on stderr.
 
-Modules log with `structlog.stdlib.get_logger(__name__)`: a static event name, and data as keywords.
-Both kinds of events become standard-library records and pass the same processors.
+Modules log with `memrelay.logs.get_logger(__name__)`. Both kinds of events become standard-library
+records and pass the same processors (log_format.py).
 """
 
+import importlib
 import logging
 import sys
-from datetime import UTC, datetime
-from typing import Any, Literal
-
-import structlog
-from structlog.stdlib import ExtraAdder, ProcessorFormatter, add_log_level
-from structlog.types import EventDict, Processor, WrappedLogger
-
-from memrelay.cli.terminal import escaped
+from typing import Literal
 
 # Repeated events are left out for so long. The next one says how many.
 COLLAPSE_S = 60.0
@@ -32,24 +26,26 @@ def configure_logging(
     leaves out repeated reasons.
     """
     handler = logging.StreamHandler(sys.stderr)
-    processors: list[Processor] = [
-        ProcessorFormatter.remove_processors_meta,
-        structlog.processors.format_exc_info,
-    ]
-    if format == "json":
-        processors.append(structlog.processors.JSONRenderer())
-    else:
-        renderer = structlog.dev.ConsoleRenderer(
-            colors=may_color and sys.stderr.isatty(),
-            exception_formatter=structlog.dev.plain_traceback,
-        )
-        processors += [_escape, renderer]
-    chain: list[Processor] = [ExtraAdder(), add_log_level, _add_time]
+    has_colors = may_color and sys.stderr.isatty()
+    handler.setFormatter(_LateFormatter(format, has_colors=has_colors))
     if collapses:
         handler.addFilter(CollapseRepeats())
-    handler.setFormatter(ProcessorFormatter(foreign_pre_chain=chain, processors=processors))
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
-    route_to_standard_library()
+
+
+class _LateFormatter(logging.Formatter):
+    """A formatter that is made for the first record, because it imports structlog."""
+
+    def __init__(self, format: LogFormat, *, has_colors: bool) -> None:
+        super().__init__()
+        self._format, self._has_colors = format, has_colors
+        self._made: logging.Formatter | None = None
+
+    def format(self, record: logging.LogRecord) -> str:
+        if self._made is None:
+            module = importlib.import_module("memrelay.cli.log_format")
+            self._made = module.make_formatter(self._format, self._has_colors)
+        return self._made.format(record)
 
 
 class CollapseRepeats(logging.Filter):
@@ -79,36 +75,3 @@ class CollapseRepeats(logging.Filter):
         if is_new and left_out:
             record.repeated = left_out
         return is_new
-
-
-def route_to_standard_library() -> None:
-    """Make structlog events records of the standard library, for programs that embed Memrelay."""
-    structlog.configure(
-        processors=[structlog.stdlib.filter_by_level, structlog.stdlib.render_to_log_kwargs],
-        wrapper_class=structlog.stdlib.BoundLogger,
-        logger_factory=structlog.stdlib.LoggerFactory(),
-        cache_logger_on_first_use=True,
-    )
-
-
-def _add_time(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
-    created = datetime.fromtimestamp(event["_record"].created, UTC)
-    return {"timestamp": created.strftime("%Y-%m-%dT%H:%M:%S.%fZ"), **event}
-
-
-def _escape(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
-    """Escape control characters, so that no value acts on a terminal or imitates an event.
-
-    Lines of a traceback are indented for the same reason.
-    """
-    shown = {name: _escaped(value) for name, value in event.items() if name != "exception"}
-    if "exception" in event:
-        lines = str(event["exception"]).splitlines()
-        shown["exception"] = "\n".join(f"    {escaped(line)}" for line in lines)
-    return shown
-
-
-def _escaped(value: Any) -> Any:
-    if isinstance(value, bool | int | float | None):
-        return value
-    return escaped(value if isinstance(value, str) else repr(value))

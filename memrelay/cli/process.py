@@ -15,8 +15,6 @@ from contextlib import suppress
 from types import FrameType
 from typing import Protocol
 
-import structlog
-
 from memrelay.bus.client.reconnecting import Backoff, ReconnectingConnection
 from memrelay.bus.client.url import Address
 from memrelay.bus.embedded.launcher import EmbeddedServer
@@ -25,11 +23,12 @@ from memrelay.cli.composition import NoBus, bus_address, run, run_with_settings
 from memrelay.cli.logs import LogFormat
 from memrelay.cli.open_files import WANTED_HANDLES
 from memrelay.cli.settings import Settings
+from memrelay.logs import get_logger
 from memrelay.memory.errors import StoreBusy
 from memrelay.worker.errors import first_cause
 from memrelay.worker.waiting import wait
 
-log = structlog.stdlib.get_logger(__name__)
+log = get_logger(__name__)
 
 
 def raise_handle_limit() -> None:

@@ -19,7 +19,6 @@ from threading import Lock, Timer
 from typing import Any, Literal, Self
 
 import orjson
-import structlog
 from pydantic import ValidationError
 
 from memrelay.client.nouns import EmbeddedNouns
@@ -271,8 +270,6 @@ def open_store(
         raise Refused(
             f"`actor` must be a printable text of at most {MAX_NAME_CHARACTERS} characters"
         )
-    if not structlog.is_configured():
-        _log_through_standard_library()
     path = Path(path).absolute()
     if (root := _find_root(path)) is None:
         path = path.resolve()  # a link has no lock; its target has
@@ -297,15 +294,6 @@ def open_store(
         embedded.close()
         raise
     return embedded
-
-
-def _log_through_standard_library() -> None:
-    """Send events to `logging`: the defaults of structlog print them to stdout."""
-    structlog.configure(
-        processors=[structlog.stdlib.filter_by_level, structlog.stdlib.render_to_log_kwargs],
-        wrapper_class=structlog.stdlib.BoundLogger,
-        logger_factory=structlog.stdlib.LoggerFactory(),
-    )
 
 
 def _find_root(path: Path) -> Path | None:

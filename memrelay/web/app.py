@@ -9,7 +9,6 @@ from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
 
-import structlog
 from aiohttp import hdrs, web
 from aiohttp.typedefs import Handler, Middleware
 
@@ -20,6 +19,7 @@ from memrelay.bus.request import Requester
 from memrelay.bus.streams.channels import Channels
 from memrelay.bus.streams.follow import Follower
 from memrelay.installation import install_extra
+from memrelay.logs import get_logger
 from memrelay.memory.control.catalog import Catalog
 from memrelay.memory.errors import MemoryFault
 from memrelay.pipelines.secret_references import SecretResolver
@@ -85,7 +85,7 @@ from memrelay.web.services import SERVICES, Services
 from memrelay.web.trace import trace
 from memrelay.web.webhooks.requests import WebhookRequests
 
-log = structlog.stdlib.get_logger(__name__)
+log = get_logger(__name__)
 ACCESS_WITH_KEYS = "a key is required"
 ACCESS_WITHOUT_KEYS = "all programs on this machine, over loopback only: no key was ever made"
 # How long requests may run on after `stop`.

@@ -9,8 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-import structlog
-
 from memrelay.bus.client.primary_watch import watch_primary
 from memrelay.bus.client.reconnecting import Backoff, ReconnectingConnection
 from memrelay.bus.client.url import Address
@@ -18,6 +16,7 @@ from memrelay.bus.errors import BusError, BusRefused, Fenced
 from memrelay.bus.key_types import all_keys, shared_keys, wrong_type_keys
 from memrelay.bus.keys import all_cells, find_cell
 from memrelay.bus.replication import Replication
+from memrelay.logs import get_logger
 from memrelay.memory.control.catalog import Catalog
 from memrelay.memory.control.opening import make_journal, make_projector
 from memrelay.memory.engine.stores import OpenStores
@@ -40,7 +39,7 @@ from memrelay.worker.session import Session, SessionMemory
 from memrelay.worker.shared import EmbeddingThread, PlanCache, WorkerContext
 from memrelay.worker.waiting import wait
 
-log = structlog.stdlib.get_logger(__name__)
+log = get_logger(__name__)
 Result = TypeVar("Result")
 # The catalog and the other workers are read this often even if no change is announced.
 CATALOG_PAUSE_S = 2.0

@@ -12,8 +12,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple, Self
 
-import structlog
-
 from memrelay.bus.client.connection import Connection, Push, Skip, connect
 from memrelay.bus.client.echo_filter import EchoFilter
 from memrelay.bus.client.reconnecting import ReconnectingConnection
@@ -28,6 +26,7 @@ from memrelay.bus.lease.workers import HEARTBEAT_S, fix_cells, read_workers
 from memrelay.bus.malformed import MALFORMED
 from memrelay.bus.reindex import clear_reindex_request, read_reindex_requests
 from memrelay.bus.streams.log_size import LogTrimmer
+from memrelay.logs import get_logger
 from memrelay.memory.engine.threads import DatabaseThread
 from memrelay.pipelines.plan import Plan
 from memrelay.worker.deliver.outbox import Outbox
@@ -44,7 +43,7 @@ from memrelay.worker.run.recovery import RecoveryTurns
 from memrelay.worker.shared import WorkerContext
 from memrelay.worker.waiting import wait
 
-log = structlog.stdlib.get_logger(__name__)
+log = get_logger(__name__)
 STARTED_AT_MS = time.time_ns() // 1_000_000
 # Pause between two looks for requested reindexes.
 REINDEX_PAUSE_S = 1.0

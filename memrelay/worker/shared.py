@@ -9,10 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-import structlog
-
 from memrelay.bus.lease.workers import BusClock
 from memrelay.bus.replication import Replication
+from memrelay.logs import get_logger
 from memrelay.memory.control.catalog import Catalog
 from memrelay.memory.errors import EmbeddingFault, MemoryFault
 from memrelay.memory.search.embedding.embedder import EmbeddingOptions
@@ -30,7 +29,7 @@ from memrelay.worker.run.batch import Checkpoint
 from memrelay.worker.run.crash_isolation import CrashIsolation
 from memrelay.worker.run.outcome import PublicMessageLimit
 
-log = structlog.stdlib.get_logger(__name__)
+log = get_logger(__name__)
 Result = TypeVar("Result")
 # The lowest priority of a thread, as `nice` counts.
 LOWEST_PRIORITY = 19

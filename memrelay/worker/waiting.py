@@ -5,9 +5,9 @@ from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
 
-import structlog
+from memrelay.logs import get_logger
 
-log = structlog.stdlib.get_logger(__name__)
+log = get_logger(__name__)
 
 
 async def wait(event: asyncio.Event, seconds: float | None) -> bool:

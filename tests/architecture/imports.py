@@ -23,8 +23,8 @@ class Allowed:
     blocks_by_name: bool = False
 
 
-# A leaf that imports nothing of Memrelay: every package may use it.
-LEAVES = ("installation",)
+# Leaves that import nothing of Memrelay: every package may use them.
+LEAVES = ("installation", "logs")
 RULES = {
     "memory": Allowed(never=(*REDIS, "aiohttp")),
     "bus": Allowed(),

@@ -522,9 +522,9 @@ def test_an_entry_with_the_same_meaning_is_stored_once(tmp_path: Path) -> None:
 
 def test_a_store_prints_nothing_to_stdout(tmp_path: Path) -> None:
     program = (
-        "import sys, structlog; from memrelay import open_store\n"
+        "import sys; from memrelay import open_store; from memrelay.logs import get_logger\n"
         "with open_store(sys.argv[1]) as store: store.records.create('tea')\n"
-        "structlog.stdlib.get_logger('memrelay').warning('event')"
+        "get_logger('memrelay').warning('event')"
     )
 
     done = subprocess.run(

@@ -13,10 +13,10 @@ from tests.support.child import CHECKOUT
 HOSTILE = "a\nforged=yes\x1b[2J\x9b0m\r\u2028b"
 PROGRAM = """
 import logging, sys
-import structlog
+from memrelay.logs import get_logger
 from memrelay.cli.logs import configure_logging
 configure_logging("info", sys.argv[1])
-log, hostile = structlog.stdlib.get_logger("memrelay.test"), sys.argv[2]
+log, hostile = get_logger("memrelay.test"), sys.argv[2]
 log.info("came", path=hostile, names=[hostile], spaced=hostile + " ")
 try:
     raise ValueError(hostile)
@@ -83,11 +83,11 @@ def test_no_event_has_data_with_the_name_of_a_record_attribute() -> None:
 
 
 REPEATS = """
-import structlog
+from memrelay.logs import get_logger
 from memrelay.cli.logs import COLLAPSE_S, CollapseRepeats, configure_logging
 import logging, time
 configure_logging("info", "json")
-log = structlog.stdlib.get_logger("memrelay.test")
+log = get_logger("memrelay.test")
 for pause_s in (1, 2, 4):
     log.warning("bus_lost", reason="the disk is full", pause_s=pause_s)
 log.warning("bus_lost", reason="refused")

@@ -13,11 +13,10 @@ from contextlib import suppress
 from typing import NamedTuple, Protocol
 from weakref import WeakKeyDictionary
 
-import structlog
-
 from memrelay.bus.client.url import Address
+from memrelay.logs import get_logger
 
-log = structlog.stdlib.get_logger(__name__)
+log = get_logger(__name__)
 # How long a majority must name another server under a lower epoch before it counts: Sentinels that
 # lost their files count epochs from 0 again. Sentinels tell each other of a failover within 2 s.
 CONTRADICTED_S = 10.0

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 
-import structlog
 from redis.asyncio import Redis
 from redis.exceptions import AuthenticationError, ConnectionError, RedisError
 
@@ -12,8 +11,9 @@ from memrelay.bus.client.known_primary import Primary, Server
 from memrelay.bus.client.primary import ASK_TIMEOUT_S, SentinelFinder
 from memrelay.bus.client.url import Address
 from memrelay.bus.errors import BadAddress
+from memrelay.logs import get_logger
 
-log = structlog.stdlib.get_logger(__name__)
+log = get_logger(__name__)
 # Pause between two rounds, unless a Sentinel announces a failover.
 PAUSE_S = 1.0
 # The new primary was promoted; the group follows it.

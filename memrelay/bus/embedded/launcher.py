@@ -18,8 +18,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-import structlog
-
 from memrelay.bus.client.reconnecting import Backoff
 from memrelay.bus.client.url import Address
 from memrelay.bus.embedded.binary import find_binary
@@ -39,6 +37,7 @@ from memrelay.bus.embedded.process import (
 from memrelay.bus.embedded.socket_path import choose_socket, find_socket
 from memrelay.bus.embedded.users import find_address, read_password, write_users
 from memrelay.bus.errors import EmbeddedServerError, ServerDidNotStart, ServerHeldByOther
+from memrelay.logs import get_logger
 
 __all__ = ["EmbeddedServer", "find_socket"]
 
@@ -48,7 +47,7 @@ RETRY_S = 0.02
 # Between two checks of a server that is running.
 WATCH_S = 0.1
 
-log = structlog.stdlib.get_logger(__name__)
+log = get_logger(__name__)
 
 # A procedure that waits: it yields seconds, for which `start` sleeps and `supervise` awaits.
 Steps = Generator[float, None, None]

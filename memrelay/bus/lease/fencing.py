@@ -10,13 +10,13 @@ from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 import hiredis
-import structlog
 
 from memrelay.bus.client.connection import Connection, fail
 from memrelay.bus.client.resp import EXEC, MULTI, pack
 from memrelay.bus.errors import BusError, Fenced
+from memrelay.logs import get_logger
 
-log = structlog.stdlib.get_logger(__name__)
+log = get_logger(__name__)
 # The largest MULTI, unless a single piece is larger.
 MOST_BYTES = 256 << 10
 

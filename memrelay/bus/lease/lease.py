@@ -14,15 +14,15 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 import orjson
-import structlog
 
 from memrelay.bus.client.connection import Connection
 from memrelay.bus.client.reconnecting import NOW, ReconnectingConnection
 from memrelay.bus.client.resp import Word
 from memrelay.bus.errors import BusRefused, Fenced
 from memrelay.bus.keys import fence_key, find_worker_cell, owner_key, worker_key, workers_key
+from memrelay.logs import get_logger
 
-log = structlog.stdlib.get_logger(__name__)
+log = get_logger(__name__)
 # How long the last heartbeat of a worker is kept after the worker ended without unregistering.
 FORGET_MS = 86_400_000
 

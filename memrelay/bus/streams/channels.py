@@ -9,14 +9,13 @@ from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from typing import Self
 
-import structlog
-
 from memrelay.bus.client.connection import Connection, connect
 from memrelay.bus.client.resp import pack
 from memrelay.bus.client.url import Address
 from memrelay.bus.errors import BusError, BusUnavailable
+from memrelay.logs import get_logger
 
-log = structlog.stdlib.get_logger(__name__)
+log = get_logger(__name__)
 # Receives a payload; None after the connection was lost and made again.
 Hear = Callable[[bytes | None], None]
 # Before the server is tried again.

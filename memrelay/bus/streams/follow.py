@@ -5,16 +5,15 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack, suppress
 from typing import Any, Self
 
-import structlog
-
 from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.client.url import Address
 from memrelay.bus.errors import BusError, BusRefused
 from memrelay.bus.key_types import WrongType, wrong_type_keys
 from memrelay.bus.keys import swarm_key
 from memrelay.bus.streams.log import LogEntry, parse_log_entries
+from memrelay.logs import get_logger
 
-log = structlog.stdlib.get_logger(__name__)
+log = get_logger(__name__)
 Deliver = Callable[[list[LogEntry]], None]
 BLOCK_MS = 1000
 # Messages of one log per read.

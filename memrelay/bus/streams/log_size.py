@@ -5,12 +5,12 @@ from collections.abc import Iterable
 from typing import Any
 
 import hiredis
-import structlog
 
 from memrelay.bus.client.resp import pack
 from memrelay.bus.lease.fencing import FencedWriter
+from memrelay.logs import get_logger
 
-log = structlog.stdlib.get_logger(__name__)
+log = get_logger(__name__)
 # Logs are measured after this part of the limit was written.
 PART = 8
 

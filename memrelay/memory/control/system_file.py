@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Self
 
 import aiosqlite
-import structlog
 
+from memrelay.logs import get_logger
 from memrelay.memory.control.database import Row, Sql
 from memrelay.memory.engine.disk import (
     FREE_SPACE,
@@ -27,7 +27,7 @@ from memrelay.memory.engine.disk import (
 from memrelay.memory.engine.memory_id import list_stores
 from memrelay.memory.errors import StoreBroken, StoreBusy
 
-log = structlog.stdlib.get_logger(__name__)
+log = get_logger(__name__)
 NAME = "system.db"
 LOST = (
     "the new file has no bundle, key or dead letter of these stores; if the old file was lost, "

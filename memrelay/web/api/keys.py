@@ -2,10 +2,10 @@
 
 from typing import Any
 
-import structlog
 from aiohttp import hdrs, web
 from pydantic import TypeAdapter, ValidationError
 
+from memrelay.logs import get_logger
 from memrelay.memory.control.key_requests import (
     Creator,
     ExceedsCreator,
@@ -32,7 +32,7 @@ from memrelay.web.openapi.shapes import ApiKey, ApiKeyCreated, NewApiKey, Page
 from memrelay.web.server.errors import NotAllowed, NotFound, Unauthorized, Unprocessable
 from memrelay.web.services import get_services
 
-log = structlog.stdlib.get_logger(__name__)
+log = get_logger(__name__)
 routes = web.RouteTableDef()
 PATH = "/v1/keys"
 PAGE_SIZE = 100

@@ -13,18 +13,18 @@ from contextlib import suppress
 from socket import SO_SNDBUF, SOL_SOCKET
 from typing import Generic, Protocol, TypeVar
 
-import structlog
 from aiohttp import WSCloseCode, WSMsgType, web
 
 from memrelay.bus.errors import BusError
 from memrelay.bus.streams.log import LogEntry, may_continue, parse_cursor, read_log
+from memrelay.logs import get_logger
 from memrelay.web.api.answers import refuse_unknown
 from memrelay.web.auth.revocation import watch_access
 from memrelay.web.server.connection_limits import Traffic
 from memrelay.web.server.errors import BadRequest
 from memrelay.web.services import Services, get_services
 
-log = structlog.stdlib.get_logger(__name__)
+log = get_logger(__name__)
 # Bytes of the messages queued for one listener.
 BACKLOG_BYTES = 16 << 20
 # Bytes that the kernel may buffer in addition.

@@ -11,11 +11,11 @@ import time
 from functools import wraps
 from typing import Any
 
-import structlog
 from aiohttp import hdrs, web
 
 from memrelay.bus.errors import BusError, NoAnswer
 from memrelay.bus.streams.entry import LONGEST_ID, NewEntry, is_valid_id
+from memrelay.logs import get_logger
 from memrelay.memory.errors import Refused, ResultTooLarge, StoreBroken, StoreBusy
 from memrelay.pipelines.check import CheckedAgent
 from memrelay.pipelines.expressions import parse_json_text
@@ -50,7 +50,7 @@ from memrelay.web.webhooks.request import HookRequest, compile_cached
 from memrelay.web.webhooks.requests import APPENDED, NOTE, RequestNote
 from memrelay.web.webhooks.sns import SUBSCRIPTIONS
 
-log = structlog.stdlib.get_logger(__name__)
+log = get_logger(__name__)
 routes = web.RouteTableDef()
 PATH = "/webhooks/{uid}/{alias}"
 KILROY_PATH = "/api/v1/pd/webhook/{token}/{alias}/{trigger}"

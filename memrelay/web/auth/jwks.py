@@ -16,14 +16,14 @@ from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 import orjson
-import structlog
 from jwt import PyJWK, PyJWTError
 
+from memrelay.logs import get_logger
 from memrelay.memory.errors import EmbeddingFault, EmbeddingUnavailable
 from memrelay.memory.search.embedding.outgoing import open_connection
 from memrelay.pipelines.secret_references import SecretResolver
 
-log = structlog.stdlib.get_logger(__name__)
+log = get_logger(__name__)
 
 REFRESH_S = 600.0
 # The shortest time between two requests because of unknown key ids.

@@ -14,10 +14,10 @@ from ipaddress import ip_address, ip_network
 from secrets import token_bytes
 from typing import NamedTuple
 
-import structlog
 from aiohttp import web
 from standardwebhooks import Webhook, WebhookVerificationError
 
+from memrelay.logs import get_logger
 from memrelay.pipelines.check import CheckedAgent
 from memrelay.pipelines.webhook_secrets import (
     KeyForm,
@@ -43,7 +43,7 @@ from memrelay.web.webhooks.signatures import (
     verify,
 )
 
-log = structlog.stdlib.get_logger(__name__)
+log = get_logger(__name__)
 
 ID, TIMESTAMP, SIGNATURE = "webhook-id", "webhook-timestamp", "webhook-signature"
 # The same headers as Svix names them.

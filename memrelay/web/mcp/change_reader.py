@@ -11,18 +11,18 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 import orjson
-import structlog
 
 from memrelay.bus.errors import BusError, BusUnavailable
 from memrelay.bus.keys import changed_channel
 from memrelay.bus.request import BROKEN, BUSY, LEAVING, UNAVAILABLE, NewCall, Requester
 from memrelay.bus.streams.channels import Channels
+from memrelay.logs import get_logger
 from memrelay.memory.engine.feed import ERASED
 from memrelay.memory.engine.memory_id import built_in_store
 from memrelay.memory.operations import known_operation
 from memrelay.web.mcp.resources.uris import ResourceKind, ResourceUri
 
-log = structlog.stdlib.get_logger(__name__)
+log = get_logger(__name__)
 # The actor of the reads that serve all subscriptions of a pipeline.
 ACTOR = "mcp"
 PAGE_SIZE = 100

@@ -11,19 +11,19 @@ from socket import SO_SNDBUF, SOL_SOCKET
 from typing import Any
 
 import mcp_types as types
-import structlog
 from mcp.server.context import ServerRequestContext
 from mcp.server.session import ServerSession
 from mcp.shared.exceptions import MCPError
 from mcp.shared.subscriptions import SUBSCRIPTION_ID_META_KEY
 
 from memrelay.bus.errors import BusError
+from memrelay.logs import get_logger
 from memrelay.web.mcp.change_reader import ChangeReaders, FeedError, Subscription
 from memrelay.web.mcp.resources.catalog import find_target, unknown_resource
 from memrelay.web.mcp.resources.uris import ResourceUri, name_of, parse_uri
 from memrelay.web.mcp.tool import Target
 
-log = structlog.stdlib.get_logger(__name__)
+log = get_logger(__name__)
 # How long a client may take to receive one notification.
 SEND_TIMEOUT_S = 10.0
 # Bytes that the kernel may buffer for one stream.

@@ -8,17 +8,17 @@ from math import ceil
 from typing import Any, ClassVar
 
 import orjson
-import structlog
 from aiohttp import hdrs, web
 from aiohttp.http_exceptions import LineTooLong
 from aiohttp.typedefs import Handler
 from multidict import istr
 
 from memrelay.bus.errors import BusBusy, BusError, BusRefused, NoOwner
+from memrelay.logs import get_logger
 from memrelay.memory.errors import StoreBroken, StoreBusy
 from memrelay.web.server.path_hints import find_path_hint
 
-log = structlog.stdlib.get_logger(__name__)
+log = get_logger(__name__)
 
 REQUEST_ID_HEADER = istr("X-Request-Id")
 VALID_REQUEST_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@/+=-]{0,127}")

@@ -14,13 +14,13 @@ from typing import Any
 from uuid import uuid4
 
 import orjson
-import structlog
 from aiohttp import web
 from msgspec import Struct
 
 from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.errors import BusError
 from memrelay.bus.keys import webhook_changes_key, webhook_requests_key
+from memrelay.logs import get_logger
 from memrelay.memory.control.dead_letters import DeadLetter, DeadLetters
 from memrelay.memory.engine.timestamps import format_time
 from memrelay.memory.errors import StoreBroken, StoreBusy
@@ -28,7 +28,7 @@ from memrelay.pipelines.check import CheckedAgent
 from memrelay.pipelines.webhook_senders import SENDERS
 from memrelay.web.webhooks.request import MAX_KEPT_CHARACTERS, HookRequest
 
-log = structlog.stdlib.get_logger(__name__)
+log = get_logger(__name__)
 # Rows of one stream.
 MAX_ROWS = 100
 # Refused requests of an agent that one process lists in a second. The others are only counted.

@@ -15,15 +15,14 @@ from http.client import HTTPException
 from typing import Any
 from urllib.parse import urlsplit
 
-import structlog
-
+from memrelay.logs import get_logger
 from memrelay.memory.errors import EmbeddingFault, EmbeddingUnavailable
 from memrelay.memory.search.embedding.outgoing import open_connection
 from memrelay.web.server.errors import Unavailable
 from memrelay.web.webhooks.request import HookRequest
 from memrelay.web.webhooks.signatures import BadSignature, load_public_keys
 
-log = structlog.stdlib.get_logger(__name__)
+log = get_logger(__name__)
 
 HOST = re.compile(r"sns\.[a-z0-9-]{3,63}\.amazonaws\.com(\.cn)?")
 MESSAGE_FIELDS = ("Message", "MessageId", "Subject", "Timestamp", "TopicArn", "Type")

@@ -13,11 +13,11 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 import orjson
-import structlog
 
 from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.errors import BusError
 from memrelay.bus.streams.purge import LogPurge, rewrite_file
+from memrelay.logs import get_logger
 from memrelay.memory.engine.connection import translate_errors
 from memrelay.memory.engine.quotes import Quotes
 from memrelay.memory.engine.stores import OpenStores
@@ -28,7 +28,7 @@ from memrelay.worker.run.outcome import redact_answer, redact_outputs
 from memrelay.worker.shared import WorkerContext
 from memrelay.worker.waiting import wait
 
-log = structlog.stdlib.get_logger(__name__)
+log = get_logger(__name__)
 Result = TypeVar("Result")
 # Forgets inputs that wait in memory and have a text that the function accepts.
 Drop = Callable[[Callable[[bytes], bool]], None]

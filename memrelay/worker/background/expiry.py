@@ -6,18 +6,17 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 
-import structlog
-
 from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.errors import BusError
 from memrelay.bus.lease.workers import read_server_time
+from memrelay.logs import get_logger
 from memrelay.memory.engine.retention import RetentionStep, delete_expired
 from memrelay.memory.engine.threads import DatabaseThread
 from memrelay.memory.errors import StoreBroken, StoreBusy, StoreFenced
 from memrelay.worker.run.busy_retry import run_if_exists
 from memrelay.worker.waiting import wait
 
-log = structlog.stdlib.get_logger(__name__)
+log = get_logger(__name__)
 # Pause between rounds under constant writes, and after a failure.
 ROUND_PAUSE_S = 5.0
 # Pause between steps. The steps then take less than 5 % of the time, so that nearly all batches and

@@ -7,14 +7,13 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
-import structlog
-
+from memrelay.logs import get_logger
 from memrelay.memory.engine.store import Store
 from memrelay.memory.engine.threads import DatabaseThread
 from memrelay.memory.errors import StoreBroken, StoreBusy, StoreFenced
 from memrelay.worker.run.busy_retry import run_if_exists
 
-log = structlog.stdlib.get_logger(__name__)
+log = get_logger(__name__)
 # Time without a batch after which merging begins.
 IDLE_S = 0.1
 # Pause between steps, for the batches of the group.

@@ -9,8 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TypeVar
 
-import structlog
-
+from memrelay.logs import get_logger
 from memrelay.memory.engine.models import needs_vectors
 from memrelay.memory.engine.store import Store
 from memrelay.memory.engine.threads import DatabaseThread
@@ -38,7 +37,7 @@ from memrelay.pipelines.plan import Plan
 from memrelay.worker.run.busy_retry import run_if_exists
 from memrelay.worker.shared import WorkerContext
 
-log = structlog.stdlib.get_logger(__name__)
+log = get_logger(__name__)
 Result = TypeVar("Result")
 # Pause after a write, for more writes in one commit.
 WRITE_PAUSE_S = 0.25

@@ -7,7 +7,6 @@ from contextlib import AsyncExitStack
 from typing import Any
 
 import orjson
-import structlog
 
 from memrelay.blocks.async_call import OperationFailed, OperationUnavailable
 from memrelay.bus.client.url import Address
@@ -22,10 +21,11 @@ from memrelay.bus.errors import (
 )
 from memrelay.bus.request import REFUSED, UNAVAILABLE, NewCall, Requester
 from memrelay.bus.streams.ingress import IngressLimits
+from memrelay.logs import get_logger
 from memrelay.memory.operations import all_operations, find_operation
 from memrelay.pipelines.secret_references import SecretResolver
 
-log = structlog.stdlib.get_logger(__name__)
+log = get_logger(__name__)
 # The longest time for one operation, and the pause before it is tried again while no worker serves
 # the pipeline, as during a deploy, or the bus is lost.
 CALL_S, PAUSE_S = 30.0, 0.1

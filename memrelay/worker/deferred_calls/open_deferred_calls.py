@@ -8,9 +8,8 @@ from heapq import heapify, heappop, heappush
 from itertools import count
 from typing import NamedTuple
 
-import structlog
-
 from memrelay.blocks.contract import AsyncBlock
+from memrelay.logs import get_logger
 from memrelay.memory.engine.inbox import Pending
 from memrelay.pipelines.plan import Plan
 from memrelay.worker.deferred_calls.execute import execute
@@ -19,7 +18,7 @@ from memrelay.worker.deferred_calls.stored import parse_order
 from memrelay.worker.limits import WorkerLimits
 from memrelay.worker.run.inputs import parse_arrival
 
-log = structlog.stdlib.get_logger(__name__)
+log = get_logger(__name__)
 
 
 class OpenDeferredCall(NamedTuple):

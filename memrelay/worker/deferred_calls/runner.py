@@ -11,18 +11,17 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
-import structlog
-
 from memrelay.blocks.async_call import OperationFailed
 from memrelay.blocks.contract import Transient
 from memrelay.bus.client.url import Address
+from memrelay.logs import get_logger
 from memrelay.pipelines.secret_references import NO_SECRETS, SecretResolver
 from memrelay.worker.deferred_calls.bus_operations import BusOperations
 from memrelay.worker.deferred_calls.execution_journal import ExecutionJournal
 from memrelay.worker.deferred_calls.stored import pack_error
 from memrelay.worker.errors import describe_error
 
-log = structlog.stdlib.get_logger(__name__)
+log = get_logger(__name__)
 # Results that no group takes, because the pipeline went to another worker. The latest are kept.
 MAX_UNCLAIMED = 64
 # Time without an answer of the thread after which it counts as blocked.

@@ -3,8 +3,6 @@
 import asyncio
 from collections.abc import Collection, Iterable, Sequence
 
-import structlog
-
 from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.errors import BusRefused
 from memrelay.bus.keys import all_cells
@@ -15,11 +13,12 @@ from memrelay.bus.public_listeners import (
     pack_add_members,
     pack_remove_members,
 )
+from memrelay.logs import get_logger
 from memrelay.memory.control.catalog import Catalog
 from memrelay.memory.errors import StoreBroken, StoreBusy
 from memrelay.pipelines.plan import Plan
 
-log = structlog.stdlib.get_logger(__name__)
+log = get_logger(__name__)
 # The members are written again this often, in case the server has lost them.
 REPEAT_S = 2.0
 

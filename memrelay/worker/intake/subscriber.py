@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-import structlog
 from hiredis import ReplyError
 
 from memrelay.bus.client.connection import Connection
@@ -18,11 +17,12 @@ from memrelay.bus.message import envelope_limit
 from memrelay.bus.public_listeners import Member, pack_log_if_first
 from memrelay.bus.streams.entry import NewEntry
 from memrelay.bus.streams.log_size import LogTrimmer
+from memrelay.logs import get_logger
 from memrelay.pipelines.plan import Plan
 from memrelay.worker.deliver.public_members import make_members
 from memrelay.worker.limits import WorkerLimits
 
-log = structlog.stdlib.get_logger(__name__)
+log = get_logger(__name__)
 # Takes one read-only call.
 QueryHandler = Callable[[bytes], None]
 CHANNEL_OF_CHANGES = CHANGES.encode()

@@ -4,17 +4,16 @@ import asyncio
 import time
 from collections.abc import Callable, Iterable
 
-import structlog
-
 from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.codec import encode
 from memrelay.bus.errors import BusRefused
 from memrelay.bus.message import PLAIN, Message, Part
 from memrelay.bus.streams.input_stream import tick
+from memrelay.logs import get_logger
 from memrelay.pipelines.plan import Plan, Timer
 from memrelay.worker.waiting import wait
 
-log = structlog.stdlib.get_logger(__name__)
+log = get_logger(__name__)
 # Pause after the server refused a tick, for example because it is out of memory.
 REFUSED_PAUSE_S = 5.0
 # Wait beyond an interval's end, so that it is over by the server's clock too.

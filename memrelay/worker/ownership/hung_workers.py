@@ -10,15 +10,14 @@ import socket
 import time
 from collections.abc import Iterable
 
-import structlog
-
 from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.keys import fence_key, workers_key
+from memrelay.logs import get_logger
 from memrelay.memory.engine.lock_holder import find_writer
 from memrelay.memory.engine.memory_id import store_path
 from memrelay.worker.ownership.host_locks import HostLocks
 
-log = structlog.stdlib.get_logger(__name__)
+log = get_logger(__name__)
 # How long a worker may keep the lock after it lost its lease. One that does not hang needs less.
 GRACE_S = 2.0
 

@@ -8,10 +8,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from traceback import format_exception
 
-import structlog
-
 from memrelay.blocks.contract import Transient
 from memrelay.bus.errors import MalformedMessage, MessageTooLong
+from memrelay.logs import get_logger
 from memrelay.memory.engine.connection import translate_errors
 from memrelay.memory.engine.features import FEED
 from memrelay.memory.engine.records import is_repeated_guid
@@ -41,7 +40,7 @@ from memrelay.worker.run.inputs import Call, Entry, Input, Work, decode_entry
 from memrelay.worker.run.outcome import Outcome, PublicMessageLimit, failed_outcome, new_outcome
 from memrelay.worker.run.retries import Delayed, Retries
 
-log = structlog.stdlib.get_logger(__name__)
+log = get_logger(__name__)
 DAY_MS = 86_400_000
 # Called at each step between which a crash may fall; tests end the process there.
 Checkpoint = Callable[[str], None]

@@ -5,8 +5,7 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from functools import partial
 from typing import TypeVar
 
-import structlog
-
+from memrelay.logs import get_logger
 from memrelay.memory.engine.connection import translate_errors
 from memrelay.memory.engine.store import Store
 from memrelay.memory.engine.stores import OpenStores
@@ -15,7 +14,7 @@ from memrelay.memory.errors import StoreBroken, StoreBusy, StoreDamaged
 from memrelay.worker.metrics import Metrics
 from memrelay.worker.waiting import wait
 
-log = structlog.stdlib.get_logger(__name__)
+log = get_logger(__name__)
 Result = TypeVar("Result")
 # Pauses before a retry double from the first to the longest.
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 5.0

@@ -13,8 +13,7 @@ from heapq import heapify, heappop, heappush
 from itertools import count
 from typing import Any
 
-import structlog
-
+from memrelay.logs import get_logger
 from memrelay.memory.engine.inbox import Pending
 from memrelay.memory.engine.stores import OpenStores
 from memrelay.pipelines.plan import Plan
@@ -29,7 +28,7 @@ from memrelay.worker.run.outcome import NewDeadLetter, Outcome
 from memrelay.worker.run.retries import Delayed, pause_s
 from memrelay.worker.shared import WorkerContext
 
-log = structlog.stdlib.get_logger(__name__)
+log = get_logger(__name__)
 # The weight of a death of the worker in the code of a deferred call. Any other death, such as that
 # of a worker that is killed from outside while the call waits for a model, has the weight 1.
 IN_CODE = 10

@@ -9,13 +9,12 @@ from collections.abc import Iterable, Sequence
 from operator import attrgetter
 from typing import NamedTuple
 
-import structlog
-
+from memrelay.logs import get_logger
 from memrelay.memory.control.dead_letters import DeadLetter, DeadLetters
 from memrelay.worker.run.inputs import Work
 from memrelay.worker.run.outcome import Outcome
 
-log = structlog.stdlib.get_logger(__name__)
+log = get_logger(__name__)
 # Characters of a reason: the text of a block's exception may have any length.
 MAX_REASON = 10_000
 _replay_entry = attrgetter("replay_entry")

@@ -14,8 +14,8 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any
 
 import orjson
-import structlog
 
+from memrelay.logs import get_logger
 from memrelay.memory.engine.vectors import MAX_CHARACTERS
 from memrelay.memory.errors import EmbeddingFault
 from memrelay.memory.operations import Operation, find_operation
@@ -23,7 +23,7 @@ from memrelay.memory.search.embedding.questions import QuestionEmbedder
 from memrelay.pipelines.plan import Plan
 from memrelay.worker.run.inputs import Entry
 
-log = structlog.stdlib.get_logger(__name__)
+log = get_logger(__name__)
 # How long a call waits for its vector.
 MAX_WAIT_S = 5.0
 # How long no vector is requested after a failure.

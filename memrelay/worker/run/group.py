@@ -9,10 +9,9 @@ from functools import partial
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-import structlog
-
 from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.lease.fencing import log_refusals
+from memrelay.logs import get_logger
 from memrelay.memory.engine.stores import OpenStores
 from memrelay.memory.engine.threads import DatabaseThread
 from memrelay.memory.errors import StoreBroken, StoreBusy
@@ -46,7 +45,7 @@ from memrelay.worker.waiting import in_background, wait
 
 # Entries that are read again together.
 ENTRIES_TOGETHER = 256
-log = structlog.stdlib.get_logger(__name__)
+log = get_logger(__name__)
 # Time without a batch after which a group closes its stores.
 REST_AFTER_S = 6.0
 # In a loop over outcomes, a direct attribute access costs twice as much.

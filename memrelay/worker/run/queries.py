@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-import structlog
-
 from memrelay.bus.errors import MalformedMessage
 from memrelay.bus.lease.workers import BusClock
 from memrelay.bus.malformed import MALFORMED
@@ -23,6 +21,7 @@ from memrelay.bus.request import (
     output_answer,
     read_question,
 )
+from memrelay.logs import get_logger
 from memrelay.memory.engine.store import Store
 from memrelay.memory.engine.stores import OpenStores
 from memrelay.memory.engine.threads import DatabaseThread
@@ -42,7 +41,7 @@ from memrelay.worker.run.calls import (
     resolve_store,
 )
 
-log = structlog.stdlib.get_logger(__name__)
+log = get_logger(__name__)
 MAX_WAITING = 1000
 # Queries that share a hand-over to the database thread.
 QUERIES_TOGETHER = 16

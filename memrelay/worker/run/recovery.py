@@ -11,9 +11,8 @@ from functools import partial
 from itertools import product
 from typing import NamedTuple
 
-import structlog
-
 from memrelay.bus.streams.input_stream import raise_last_id
+from memrelay.logs import get_logger
 from memrelay.memory.engine.features import FEED
 from memrelay.memory.engine.models import list_hooks, load
 from memrelay.memory.engine.stores import OpenStores
@@ -24,7 +23,7 @@ from memrelay.worker.run.busy_retry import BusyRetry
 from memrelay.worker.run.inputs import parse_arrival
 from memrelay.worker.shared import WorkerContext
 
-log = structlog.stdlib.get_logger(__name__)
+log = get_logger(__name__)
 
 
 class Recovery:

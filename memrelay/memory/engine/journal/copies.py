@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import apsw
-import structlog
 
+from memrelay.logs import get_logger
 from memrelay.memory.engine.connection import make_template, translate_errors
 from memrelay.memory.engine.damage import keep_log
 from memrelay.memory.engine.disk import WAL_SUFFIXES, draft_file, fsync_path, make_folder
@@ -23,7 +23,7 @@ from memrelay.memory.engine.journal.patches import (
 from memrelay.memory.engine.journal.postgres import Entry, PostgresJournals
 from memrelay.memory.errors import StoreBroken, StoreBusy
 
-log = structlog.stdlib.get_logger(__name__)
+log = get_logger(__name__)
 PART_BYTES = 4 << 20
 
 

@@ -12,8 +12,8 @@ from threading import Thread
 from typing import TYPE_CHECKING
 
 import apsw
-import structlog
 
+from memrelay.logs import get_logger
 from memrelay.memory.engine.connection import migrations, open_store_file, translate_errors
 from memrelay.memory.engine.copy import FOR_SNAPSHOT, temporary_copy
 from memrelay.memory.engine.damage import needs_check
@@ -32,7 +32,7 @@ from memrelay.memory.errors import BadBackup, MemoryFault, StoreBroken, StoreBus
 if TYPE_CHECKING:
     from memrelay.memory.engine.journal.projection import Projector
 
-log = structlog.stdlib.get_logger(__name__)
+log = get_logger(__name__)
 # A snapshot is made when the patches after the last one have more bytes than this and than half of
 # the file.
 LEAST_BYTES = 64 << 20

@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 import apsw
 import numpy as np
 import psycopg
-import structlog
 from psycopg import Connection
 
+from memrelay.logs import get_logger
 from memrelay.memory.engine.connection import translate_errors
 from memrelay.memory.engine.journal.patches import Patch, Position, read_position
 from memrelay.memory.engine.journal.postgres import PostgresJournals
@@ -27,7 +27,7 @@ from memrelay.memory.engine.memory_id import store_path
 from memrelay.memory.errors import MemoryFault, StoreBroken, StoreBusy
 from memrelay.memory.postgres import END_SILENT_TRANSACTIONS, OPTIONS, describe
 
-log = structlog.stdlib.get_logger(__name__)
+log = get_logger(__name__)
 PAUSE_S = 1.0
 # Rows that are copied together.
 TOGETHER = 500

@@ -14,12 +14,12 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import orjson
-import structlog
 from aiohttp import hdrs, web
 
 from memrelay.bus.errors import BusError, BusUnavailable
 from memrelay.bus.keys import changed_channel, live_channel
 from memrelay.bus.request import NewCall
+from memrelay.logs import get_logger
 from memrelay.memory.engine.memory_id import built_in_store
 from memrelay.memory.engine.timestamps import format_time
 from memrelay.memory.records.data import LARGEST
@@ -43,7 +43,7 @@ ASSEMBLY_ERROR = "contextAssembly:error"
 
 # Events that wait to be published; further ones are lost.
 MAX_WAITING = 1000
-log = structlog.stdlib.get_logger(__name__)
+log = get_logger(__name__)
 routes = web.RouteTableDef()
 PATH = "/persistent-memory/events"
 CHANGES = "recipes.changes"
