@@ -21,7 +21,8 @@ FEATURES: dict[str, str] = {FEED: "memrelay.memory.engine.feed:ChangeFeed"}
 
 
 class Feature(StoreTable):
-    """One feature of an open store. It overrides the hooks that it uses, and no others.
+    """One feature of an open store. It overrides the hooks that it uses, and no others. To see all
+    changes, it needs `created`, `changed` and `selected`.
 
     Hooks run inside the store's open transaction. `reset` follows a rollback.
     """

@@ -230,7 +230,7 @@ class Batch:
                 return new_outcome(work)
             self._earlier.begin_replay(work)
         most = limits.attempts
-        if self._journal is not None and self._journal.count_alone(work.key) > most:
+        if self._journal is not None and self._journal.attempts_alone(work.key) > most:
             return failed_outcome(
                 one, f"the worker ended {most} times while it ran this message", most
             )
@@ -308,14 +308,22 @@ class Batch:
     def _run_around(self, failed: int, count: int, fault: Exception | SystemExit) -> None:
         """Run the inputs before a failed one again, then the failed one alone.
 
-        An exception of the commit may belong to any input, so all of them run alone.
+        `failed` is the number of inputs before it. If it is `count`, the commit failed: its
+        exception may belong to any input, so all of them run alone.
         """
-        ran, second_fault = (failed, fault) if failed in (0, count) else self._run_together(failed)
-        for _ in range(failed if second_fault is not None else 0):
-            self._run_alone()
-        if failed < count and ran == failed:
-            is_known = not failed or isinstance(fault, Transient | VectorPending)
-            self._run_alone(fault if is_known else None)
+        if failed == count:
+            for _ in range(count):
+                self._run_alone()
+            return
+        if failed:
+            ran, second_fault = self._run_together(failed)
+            if second_fault is not None:
+                for _ in range(failed):
+                    self._run_alone()
+                if ran < failed:  # the failed one has its turn later
+                    return
+        is_known = not failed or isinstance(fault, Transient | VectorPending)
+        self._run_alone(fault if is_known else None)
 
     def _run_alone(self, fault: Exception | SystemExit | None = None) -> None:
         """Run the next input alone, unless its `fault` is known. A failed input is retried later,
@@ -338,7 +346,7 @@ class Batch:
         subscriber = find_subscriber(fault)
         if isinstance(fault, Transient):
             work = self._decode(one) if isinstance(one, Entry) else one
-            self._earlier.restore(work)  # the rollback has put its rows back
+            self._earlier.add_parked_fields(work)  # the rollback has put its rows back
             reason = self._retries.note(work, fault, text, self._stores)
             attempts = self._limits.retries + 1
         if reason:

@@ -83,7 +83,11 @@ class _Concurrent:
 
 
 class AttemptJournal:
-    """The attempts of inputs that were in flight at the crash, in the stores of their pipelines."""
+    """The attempts of inputs that were in flight at the crash, in the stores of their pipelines.
+
+    `count_together` reads them, `record` adds one for each input before it runs, and `is_suspect`
+    and `attempts_alone` tell what is known of an input after that.
+    """
 
     def __init__(self) -> None:
         # By store: the attempts before this recovery.
@@ -123,7 +127,7 @@ class AttemptJournal:
         """Return whether an input was tried before this recovery, so that it runs alone."""
         return one.key in self._before[one.plan.stores[0]] and one.key not in self._done
 
-    def count_alone(self, key: str) -> int:
+    def attempts_alone(self, key: str) -> int:
         """Return the number of attempts of an input alone, with the current one.
 
         The first attempt was in a batch, so a crash in it may be the fault of another input.

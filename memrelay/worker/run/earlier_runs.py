@@ -9,7 +9,7 @@ from memrelay.worker.deliver.settled import SettledInputs
 from memrelay.worker.limits import WorkerLimits
 from memrelay.worker.run.calls import answer_by_key, find_step_results, make_producer_key
 from memrelay.worker.run.cascade import Cascade
-from memrelay.worker.run.inputs import Entry, Input, Work, decode_unrouted, restore_parked
+from memrelay.worker.run.inputs import Entry, Input, Work, add_parked_fields, decode_unrouted
 from memrelay.worker.run.outcome import Outcome, new_outcome
 from memrelay.worker.run.retries import DELAYED, delayed_outcome
 
@@ -101,22 +101,25 @@ class EarlierRuns:
 
     def begin_replay(self, work: Input) -> None:
         """Take over what the failed run has left, and delete it."""
-        for memory_id, parked in self.restore(work):
+        for memory_id, parked in self.add_parked_fields(work):
             self._cascade.transaction(memory_id).pending.remove([parked.id])
         for memory_id in work.plan.stores:
             if work.key in self._stores.get(memory_id).inbox.numbers:
                 self._cascade.transaction(memory_id).inbox.forget([work.key])
                 self._settled.withdraw(memory_id, work.key)
 
-    def restore(self, work: Input) -> list[tuple[str, Pending]]:
-        """Restore a replay from its parked rows. Return each with its store."""
+    def add_parked_fields(self, work: Input) -> list[tuple[str, Pending]]:
+        """Give a replay what its parked rows have. Return each row with its store.
+
+        A rollback brings the rows back, so it is called again for a replay that is retried.
+        """
         parked = [
             (memory_id, one)
             for memory_id in (work.plan.stores if work.replay_entry else ())
             for one in self._stores.get(memory_id).pending.find_parked(work.key)
         ]
         for _, one in parked:
-            restore_parked(work, one)
+            add_parked_fields(work, one)
         return parked
 
 

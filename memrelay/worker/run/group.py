@@ -38,8 +38,9 @@ from memrelay.worker.run.embedding_prefetch import EmbeddingPrefetch
 from memrelay.worker.run.inputs import Entry, Work, get_arrival
 from memrelay.worker.run.outcome import Outcome
 from memrelay.worker.run.queries import Queries
-from memrelay.worker.run.recovery import Recovery, RecoveryTurns, close_stores, find_features
+from memrelay.worker.run.recovery import Recovery, RecoveryTurns, close_stores
 from memrelay.worker.run.retries import Retries
+from memrelay.worker.run.store_features import find_features
 from memrelay.worker.shared import WorkerContext
 from memrelay.worker.waiting import in_background, wait
 
@@ -121,7 +122,7 @@ class Group:
         self._retry, self._recovery = parts.retry, parts.recovery
         self._continuations, self._prefetch = parts.continuations, parts.prefetch
         self._publishes_in_public = any(plan.public for plan in plans)
-        # Continuations, and inputs that a full batch left over: they run before new entries.
+        # What runs next, from all queues (`_serve`). What a full batch left over is first.
         self._todo: deque[Work] = deque()
         self._overflow = Overflow()
         self._settled = SettledInputs(shared.replication)
@@ -310,6 +311,8 @@ class Group:
         delay_queue = self._continuations.delay_queue
         deferred_calls = self._continuations.deferred_calls
         while True:
+            # The queues in their order: continuations, due retries, calls with their vectors, and
+            # new entries while there is room. If too many inputs wait, only calls are new.
             await self._take_continuations()
             self._todo.extend(delay_queue.take())
             self._todo.extend(self._prefetch.take())

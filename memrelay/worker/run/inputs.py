@@ -371,7 +371,7 @@ def from_pending(pending: Pending, plan: Plan) -> Input:
     )
 
 
-def restore_parked(work: Input, parked: Pending) -> None:
+def add_parked_fields(work: Input, parked: Pending) -> None:
     """Give a replay what its dead letter lacks: the result of its deferred call, and the vouched
     fields.
 

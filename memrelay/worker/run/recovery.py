@@ -13,14 +13,13 @@ from typing import NamedTuple
 
 from memrelay.bus.streams.input_stream import raise_last_id
 from memrelay.logs import get_logger
-from memrelay.memory.engine.features import FEED
 from memrelay.memory.engine.models import list_hooks, load
 from memrelay.memory.engine.stores import OpenStores
 from memrelay.memory.errors import StoreBroken, StoreFenced
-from memrelay.pipelines.plan import Plan
 from memrelay.worker.ownership.group_lease import GroupLease
 from memrelay.worker.run.busy_retry import BusyRetry
 from memrelay.worker.run.inputs import parse_arrival
+from memrelay.worker.run.store_features import find_features
 from memrelay.worker.shared import WorkerContext
 
 log = get_logger(__name__)
@@ -134,16 +133,6 @@ class Recovery:
             active = await self._retry.attempt(self._shared.plans.active)
             found = [name for name in found if all(name not in plan.stores for plan in active)]
         return found
-
-
-def find_features(plans: Sequence[Plan]) -> dict[str, frozenset[str]]:
-    """Return the features of each store of these pipelines, which may share some."""
-    feeds = {name for plan in plans for name in plan.feeds}
-    return {
-        name: frozenset({FEED} if name in feeds else ())
-        for plan in plans
-        for name in plan.all_stores
-    }
 
 
 def close_stores(stores: OpenStores, names: Sequence[str]) -> None:
