@@ -29,7 +29,7 @@ from redis.exceptions import (
 )
 
 from memrelay.bus.client.primary import make_pool_options
-from memrelay.bus.client.resp import Word
+from memrelay.bus.client.resp import Word, pack
 from memrelay.bus.client.unreachable import make_unreachable
 from memrelay.bus.client.url import Address
 from memrelay.bus.errors import BusError, BusRefused, BusUnavailable
@@ -121,11 +121,28 @@ class ReconnectingConnection:
         return [self._translate(one) if isinstance(one, RedisError) else one for one in replies]
 
     async def _call_cell(self, cell: str, commands: Sequence[Sequence[Word]]) -> list[Any]:
-        pipeline = self._clients[cell].pipeline(transaction=False)
-        for words in commands:
-            pipeline.execute_command(*words)
+        """Return the replies of one server. A refused command has a RedisError.
+
+        redis-py's pipelines do the same at twice the processor time.
+        """
+        pool = self._clients[cell].connection_pool
+        packed, replies = b"".join([pack(*words) for words in commands]), list[Any]()
         async with self._translate_errors():
-            return await pipeline.execute(raise_on_error=False)
+            connection = await pool.get_connection()  # type: ignore[no-untyped-call]
+            try:
+                await connection.send_packed_command(packed)
+                for _ in commands:
+                    try:
+                        replies.append(await connection.read_response())
+                    except ResponseError as refusal:
+                        replies.append(refusal)
+            except BaseException:
+                # Replies that nobody reads would answer the next command.
+                await connection.disconnect(nowait=True)
+                raise
+            finally:
+                await pool.release(connection)
+        return replies
 
     async def run_script(self, script: str, keys: Sequence[str], *arguments: Word) -> Any:
         """Run a Lua script and return its result. Raises BusRefused and BusUnavailable."""

@@ -401,8 +401,9 @@ async def find_served(request: web.Request) -> Served:
 async def show_missing_page(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Answer a browser's request for an unknown path with a page instead of problem JSON."""
     error = request.match_info.http_exception
-    accepts_html = "text/html" in request.headers.get(hdrs.ACCEPT, "")
-    if error is None or error.status != NotFound.status or not accepts_html:
+    if error is None or error.status != NotFound.status:
+        return await handler(request)
+    if "text/html" not in request.headers.get(hdrs.ACCEPT, ""):
         return await handler(request)
     hint = find_path_hint(request.path, NotFound.status)
     problem = NotFound(hint.detail if hint else "There is no page at this address.")
