@@ -6,7 +6,6 @@ command, and most commands log nothing.
 """
 
 import importlib
-import sys
 from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
@@ -20,7 +19,7 @@ class _Logger:
         self._name = name
 
     def __getattr__(self, method: str) -> Any:
-        structlog = import_structlog()
+        structlog = importlib.import_module("structlog")
         if not structlog.is_configured():
             route_to_standard_library()
         found = getattr(structlog.stdlib.get_logger(self._name), method)
@@ -35,23 +34,10 @@ def get_logger(name: str) -> "BoundLogger":
 
 def route_to_standard_library() -> None:
     """Make structlog events records of the standard library. Its defaults print them to stdout."""
-    structlog = import_structlog()
+    structlog = importlib.import_module("structlog")
     structlog.configure(
         processors=[structlog.stdlib.filter_by_level, structlog.stdlib.render_to_log_kwargs],
         wrapper_class=structlog.stdlib.BoundLogger,
         logger_factory=structlog.stdlib.LoggerFactory(),
         cache_logger_on_first_use=True,
     )
-
-
-def import_structlog() -> Any:
-    """Import structlog without rich, which it would import to format tracebacks: 52 modules and
-    4 MB that nothing here uses.
-    """
-    if "structlog" in sys.modules or "rich" in sys.modules:
-        return importlib.import_module("structlog")
-    sys.modules["rich"] = None  # type: ignore[assignment]  # its import raises ImportError
-    try:
-        return importlib.import_module("structlog")
-    finally:
-        del sys.modules["rich"]

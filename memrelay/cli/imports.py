@@ -19,3 +19,19 @@ def load(module: str) -> Any:
     finally:
         gc.freeze()
         gc.enable()
+
+
+def load_log_format() -> None:
+    """Import the log of a serving process now, so that its first event delays nothing.
+
+    Call it before the first thread starts: structlog is imported as if rich were not installed. It
+    would import rich's tracebacks, which logs never use, and which hold 4 MB.
+    """
+    if {"structlog", "rich"} & sys.modules.keys():
+        return
+    # An import of a module that is None fails with ModuleNotFoundError.
+    sys.modules["rich"] = None  # type: ignore[assignment]
+    try:
+        importlib.import_module("memrelay.cli.log_format")
+    finally:
+        del sys.modules["rich"]

@@ -9,8 +9,6 @@ import logging
 import sys
 from typing import Literal
 
-from memrelay.logs import import_structlog
-
 # Repeated events are left out for so long. The next one says how many.
 COLLAPSE_S = 60.0
 # Different events that are remembered.
@@ -45,7 +43,6 @@ class _LateFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         if self._made is None:
-            import_structlog()
             module = importlib.import_module("memrelay.cli.log_format")
             self._made = module.make_formatter(self._format, self._has_colors)
         return self._made.format(record)

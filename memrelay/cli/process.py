@@ -20,6 +20,7 @@ from memrelay.bus.client.url import Address
 from memrelay.bus.embedded.launcher import EmbeddedServer
 from memrelay.bus.errors import BusError
 from memrelay.cli.composition import NoBus, bus_address, run, run_with_settings
+from memrelay.cli.imports import load_log_format
 from memrelay.cli.logs import LogFormat
 from memrelay.cli.open_files import WANTED_HANDLES
 from memrelay.cli.settings import Settings
@@ -136,6 +137,7 @@ def serve(
     `with_bus` starts the embedded server, unless another server is configured. `prepare` runs when
     all services are ready. `as_json` logs JSON.
     """
+    load_log_format()
     log_format: LogFormat | None = "json" if as_json else None
     raise_handle_limit()
     server = run_with_settings(_start_server, log_format) if with_bus else None

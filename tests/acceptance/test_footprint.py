@@ -67,3 +67,26 @@ def test_a_process_loads_only_its_part(command: str, others: set[str]) -> None:
     )
 
     assert not others & set(done.stdout.split())
+
+
+def test_the_log_of_a_worker_loads_no_rich_tracebacks() -> None:
+    # The command runs until its settings are refused, and logs nothing itself.
+    program = (
+        "import sys; from memrelay.cli.main import run_command\n"
+        "try: run_command(['worker'])\n"
+        "except SystemExit: print(*sys.modules)"
+    )
+
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=CHECKOUT,
+        env=os.environ | {"MEMRELAY_BUS__URL": "no address"},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+
+    loaded = set(done.stdout.split())
+    assert "structlog" in loaded
+    assert not loaded & {"rich.console", "rich.traceback", "pygments"}

@@ -21,6 +21,7 @@ from typing import Any
 import uvloop
 
 from memrelay.bus.client.url import Address
+from memrelay.cli.imports import load_log_format
 from memrelay.cli.logs import configure_logging
 from memrelay.cli.process import make_stop_event
 from memrelay.memory.control.catalog import Catalog
@@ -118,5 +119,6 @@ async def _tell(ready: asyncio.Event) -> None:
 if __name__ == "__main__":
     if sys.platform == "linux":  # a killed test run leaves no processes behind
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    load_log_format()
     configure_logging("info", "console", collapses=False)  # tests count repeated events
     uvloop.run(serve(json.loads(sys.argv[1])))

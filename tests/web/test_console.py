@@ -59,6 +59,8 @@ def assert_is_self_contained(page: Answer) -> None:
 def test_the_overview_of_a_single_pipeline_has_chat_and_examples() -> None:
     with WebSystem() as web_system:
         uid = web_system.deploy(*make_commands(), pipeline_name="tea")
+        # The worker reports it a moment after it serves it, and the status is kept for a second.
+        wait_for(lambda: "Running" in text_of(web_system.get("/")), "the pipeline runs")
 
         page = web_system.get("/")
 

@@ -13,6 +13,7 @@ from typing import Any, Self
 
 from redis.asyncio import BlockingConnectionPool, Redis
 from redis.asyncio.client import PubSub
+from redis.asyncio.connection import AbstractConnection
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import (
@@ -125,22 +126,17 @@ class ReconnectingConnection:
 
         redis-py's pipelines do the same at twice the processor time.
         """
-        pool = self._clients[cell].connection_pool
-        packed, replies = b"".join([pack(*words) for words in commands]), list[Any]()
+        pool, packed = self._clients[cell].connection_pool, [pack(*words) for words in commands]
         async with self._translate_errors():
             connection = await pool.get_connection()  # type: ignore[no-untyped-call]
+            replies = list[Any]()
             try:
-                await connection.send_packed_command(packed)
-                for _ in commands:
-                    try:
-                        replies.append(await connection.read_response())
-                    except ResponseError as refusal:
-                        replies.append(refusal)
-            except BaseException:
-                # Replies that nobody reads would answer the next command.
-                await connection.disconnect(nowait=True)
-                raise
+                await connection.send_packed_command(b"".join(packed))
+                replies += [await _read_reply(connection) for _ in commands]
             finally:
+                # Replies that nobody has read would answer the next command.
+                if len(replies) < len(commands):
+                    await connection.disconnect(nowait=True)
                 await pool.release(connection)
         return replies
 
@@ -195,6 +191,14 @@ class ReconnectingConnection:
             return BusRefused(f"{error.status_code or ''} {error}".strip())
         advice = "" if self._has_answered else self._address.explain_tls(str(error))
         return make_unreachable(self._address, f"{error}{advice}")
+
+
+async def _read_reply(connection: AbstractConnection) -> Any:
+    """Return the next reply, which is a ResponseError for a refused command."""
+    try:
+        return await connection.read_response()
+    except ResponseError as refusal:
+        return refusal
 
 
 def _make_client(address: Address, connections: int) -> Redis:
