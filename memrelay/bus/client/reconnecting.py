@@ -131,7 +131,7 @@ class ReconnectingConnection:
             connection = await pool.get_connection()  # type: ignore[no-untyped-call]
             replies = list[Any]()
             try:
-                await connection.send_packed_command(b"".join(packed))
+                await connection.send_packed_command(packed)
                 replies += [await _read_reply(connection) for _ in commands]
             finally:
                 # Replies that nobody has read would answer the next command.
