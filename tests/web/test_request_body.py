@@ -146,15 +146,37 @@ def test_a_body_that_is_not_utf8_is_rejected(body: bytes) -> None:
 @pytest.mark.parametrize(
     "body",
     [
-        b'{"args": ["hello"]}',
-        b'{"args": [{"text": 5}]}',
-        b'{"args": [{"text": "x"}], "from": 5}',
-        b'{"text": "x", "from": 5}',
-        b'{"text": "x", "id": []}',
+        b"[]",
+        b'["hello"]',
+        b"[null]",
+        b'[{"name": 1}]',
+        b'[{"text": null}]',
+        b'[{"text": 5}]',
+        b'[{"text": "x"}, {"name": 1}]',
     ],
 )
-def test_a_malformed_message_is_rejected(body: bytes) -> None:
-    assert isinstance(get_problem(body), Unprocessable)
+@pytest.mark.parametrize("fields", [b"", b', "text": "x"', b', "from": "Ann"'])
+def test_args_that_are_no_messages_are_refused(body: bytes, fields: bytes) -> None:
+    problem = get_problem(b'{"args": %s%s}' % (body, fields))
+
+    assert isinstance(problem, Unprocessable)
+    assert problem.detail.startswith("`args") and "an envelope is" in problem.detail
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        (b'{"args": [{"text": "x"}], "from": 5}', "from"),
+        (b'{"args": [{"text": "x", "type": 5}]}', "type"),
+        (b'{"text": "x", "from": 5}', "from"),
+        (b'{"text": "x", "id": []}', "id"),
+    ],
+)
+def test_a_field_of_another_type_is_refused(body: bytes, field: str) -> None:
+    problem = get_problem(body)
+
+    assert isinstance(problem, Unprocessable)
+    assert f"`{field}`" in problem.detail or f"`$.{field}`" in problem.detail
 
 
 @pytest.mark.parametrize(

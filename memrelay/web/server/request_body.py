@@ -8,7 +8,7 @@ import msgspec
 import orjson
 from aiohttp import hdrs, web
 
-from memrelay.bus.codec import decode, is_empty_message
+from memrelay.bus.codec import SHAPE, decode, is_empty_message
 from memrelay.bus.errors import MalformedMessage
 from memrelay.bus.message import JSON, PLAIN, Part, envelope_limit
 from memrelay.pipelines.json_text import BOM, is_deeper, opens_more, too_many_keys
@@ -160,7 +160,7 @@ def to_envelope(body: bytes, *, sender: str, now_ms: int, limits: WebOptions) ->
 
     The Content-Type does not matter:
 
-    - An object with a list `args` is an envelope.
+    - An object with a list `args` is an envelope: each element has a string `text`.
     - An object with a string `text` becomes the only part, with all its other fields.
     - `null`, and an object without other fields than those of an envelope, neither with a part nor
       with a text, is an empty message. An `id` alone does not make an envelope.
@@ -204,10 +204,9 @@ def _parse(body: bytes, sender: str, now_ms: int, limits: WebOptions) -> dict[st
     if isinstance(value, dict) and isinstance(value.get("args"), list):
         return complete_envelope(value, sender)
     if isinstance(value, dict) and isinstance(value.get("text"), str) and is_part(value):
+        check_names(value)
         author, message_id = value.pop("from", None), value.pop("id", None)
-        if isinstance(author, str | None) and isinstance(message_id, str | None):
-            return _wrap(author or sender, message_id or "", value, now_ms)
-        raise Unprocessable("`from` and `id` of a message must be strings")
+        return _wrap(author or sender, message_id or "", value, now_ms)
     if value is None:
         return _wrap(sender, "", {"text": ""}, now_ms)
     if is_empty_message(value):
@@ -223,7 +222,11 @@ def _too_deep(limits: WebOptions) -> Unprocessable:
 
 
 def complete_envelope(value: dict[str, Any], sender: str) -> dict[str, Any]:
-    """Fill in defaults and validate, so that a bad envelope is an error and not a dead letter."""
+    """Fill in defaults and validate, so that a bad envelope is an error and not a dead letter.
+
+    Raises Unprocessable.
+    """
+    _check_args(value["args"])
     envelope = {"from": sender, "id": ""} | {
         name: field for name, field in value.items() if field not in (None, "")
     }
@@ -233,6 +236,22 @@ def complete_envelope(value: dict[str, Any], sender: str) -> dict[str, Any]:
     except MalformedMessage as error:
         raise Unprocessable(str(error)) from error
     return envelope
+
+
+def _check_args(args: list[Any]) -> None:
+    """Raise Unprocessable unless each of at least one element has a string `text`."""
+    if not args:
+        raise Unprocessable(f"`args` is empty; {SHAPE}. For a message without a text, leave it out")
+    for index, part in enumerate(args):
+        if not isinstance(part, dict) or not isinstance(part.get("text"), str):
+            raise Unprocessable(f"`args[{index}]` is no object with a string `text`; {SHAPE}")
+
+
+def check_names(message: dict[str, Any]) -> None:
+    """Raise Unprocessable if `from` or `id` of a message with a text is no string."""
+    for name in ("from", "id"):
+        if not isinstance(message.get(name), str | None):
+            raise Unprocessable(f"`{name}` of a message must be a string")
 
 
 def is_part(value: dict[str, Any]) -> bool:

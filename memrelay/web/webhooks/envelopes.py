@@ -12,7 +12,7 @@ from memrelay.pipelines.check import CheckedAgent
 from memrelay.pipelines.expressions import Expression, ExpressionFault, to_text
 from memrelay.web.server.errors import TooLarge, Unprocessable
 from memrelay.web.server.options import WebOptions
-from memrelay.web.server.request_body import complete_envelope, is_part
+from memrelay.web.server.request_body import check_names, complete_envelope, is_part
 from memrelay.web.webhooks.body import WebhookBody
 
 DEFAULT_SENDER = "webhook"
@@ -179,15 +179,10 @@ def _read_as_kilroy(webhook: Webhook) -> bytes | None:
     value = webhook.body.value
     if not isinstance(value, dict) or (value.keys() == {"text"} and not value["text"]):
         return _use_empty(webhook)
-    if isinstance(value.get("args"), list) and value["args"]:
-        texts = [
-            isinstance(part, dict) and isinstance(part.get("text"), str) for part in value["args"]
-        ]
-        return _use_envelope(webhook) if all(texts) else None
+    if isinstance(value.get("args"), list):
+        return _use_envelope(webhook)
     if isinstance(value.get("text"), str) and "args" not in value and is_part(value):
-        for name in ("from", "id"):
-            if not isinstance(value.get(name), str | None):
-                raise Unprocessable(f"`{name}` of a message must be a string")
+        check_names(value)
         return _wrap(webhook, dict(value))
     return _use_empty(webhook)
 
