@@ -320,6 +320,7 @@ def move_below(app: web.Application, base_path: str) -> None:
     router.add_get(base_path, frame.show_overview)
     router.add_get("/live", health.live)
     router.add_get("/ready", health.ready)
+    router.add_get("/healthz", health.healthz)
 
 
 def has_share(services: Services, address: str) -> bool:

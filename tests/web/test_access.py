@@ -180,6 +180,7 @@ def test_a_caller_without_a_key_reaches_only_open_routes(server: AccessServer) -
     assert paths == {
         "/live",
         "/ready",
+        "/healthz",
         "/static/{name}",
         "/login",
         "/logout",

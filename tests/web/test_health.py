@@ -33,10 +33,11 @@ def pipeline_status(web_system: WebSystem, uid: str) -> dict[str, object]:
 
 def test_a_complete_system_is_live_and_ready(web_system: WebSystem) -> None:
     assert web_system.get("/live").json == {"live": True}
-    assert web_system.get("/ready").json == {
-        "ready": True,
-        "checks": {"bus": "ok", "catalogue": "ok"},
-    }
+    for path in ("/ready", "/healthz"):
+        assert web_system.get(path).json == {
+            "ready": True,
+            "checks": {"bus": "ok", "catalogue": "ok"},
+        }
 
 
 def test_readiness_can_require_a_worker(web_system: WebSystem) -> None:

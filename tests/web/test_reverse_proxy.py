@@ -150,7 +150,7 @@ def test_spellings_of_an_accepted_host_pass(web_system: WebSystem, host: str) ->
 def test_probes_by_address_pass_and_other_requests_do_not(
     web_system: WebSystem, proxied: tuple[WebSystem, ApiKey], host: str
 ) -> None:
-    for path in ("/live", "/ready"):
+    for path in ("/live", "/ready", "/healthz"):
         assert web_system.get(path, Host=host).status == 200
         assert proxied[0].get(path, Host=host).status == 200
         assert get_at_root(proxied[0], path, host).status == 200

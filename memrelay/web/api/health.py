@@ -1,4 +1,4 @@
-"""/live, /ready, /status, and /metrics."""
+"""/live, /ready, /healthz, /status, and /metrics."""
 
 import asyncio
 from typing import Any
@@ -64,6 +64,14 @@ async def ready(request: web.Request) -> web.Response:
         has_fault, checks["pipeline"] = has_fault or bool(fault), fault or "ok"
     body = {"ready": not has_fault, "checks": checks} | ({"paused": paused} if paused else {})
     return json_response(body, 503 if has_fault else 200)
+
+
+@routes.get("/healthz")
+@documented({200: "Ready.", 503: "Not ready."}, schemas={200: Ready, 503: Ready})
+@open_to_all
+async def healthz(request: web.Request) -> web.StreamResponse:
+    """Answer like /ready, under the name that Kubernetes uses."""
+    return await ready(request)
 
 
 def _summarize(fault: str, show_reason: bool) -> str:

@@ -32,7 +32,7 @@ LOOPBACK = ("localhost", "127.0.0.1", "::1")
 # Paths to which the console's own pages send forms.
 FORM_PATHS = ("/login", "/logout")
 # Paths that orchestrators and load balancers probe, often by the address of the server.
-PROBE_PATHS = ("/live", "/ready")
+PROBE_PATHS = ("/live", "/ready", "/healthz")
 DEFAULT_PORTS = {"http": ":80", "https": ":443"}
 SAFE_METHODS = (hdrs.METH_GET, hdrs.METH_HEAD, hdrs.METH_OPTIONS)
 # W3C Fetch Metadata: the origin of a request and the use of its response.
