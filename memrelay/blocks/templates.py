@@ -253,7 +253,11 @@ def _compiled(source: str, rules: _Rules) -> Template:
         raise BadTemplate(f"{name}: {error}") from error
     _check(tree, rules)
     sandbox = rules.sandbox
-    return Template.from_code(sandbox, sandbox.compile(tree), sandbox.make_globals(None))
+    try:
+        code = sandbox.compile(tree)
+    except (RecursionError, SyntaxError) as error:  # SyntaxError: Python's own limit
+        raise BadTemplate(f"{name}: nested too deeply") from error
+    return Template.from_code(sandbox, code, sandbox.make_globals(None))
 
 
 def _check(tree: nodes.Node, rules: _Rules) -> None:

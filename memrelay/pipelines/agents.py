@@ -11,7 +11,7 @@ from memrelay.blocks.contract import Agent, Block, BlockArgs
 from memrelay.blocks.errors import BrokenBlock
 from memrelay.blocks.patterns import MAX_STEPS, MAX_STEPS_TOGETHER
 from memrelay.blocks.registry import find_block, loadable_blocks
-from memrelay.blocks.templates import MAX_TOGETHER, JsonTemplate
+from memrelay.blocks.templates import MAX_TOGETHER, BadTemplate, JsonTemplate
 from memrelay.memory.engine.memory_id import built_in_store
 from memrelay.pipelines.bundle import AI_CLASS, CLASSES, SECRET, AgentSpec
 from memrelay.pipelines.checked import CheckedAgent
@@ -62,7 +62,7 @@ def check_agent(spec: AgentSpec, path: JsonPath, uid: str, report: Report) -> Ch
         verify=spec.wf_webhook_verify,
         networks=spec.wf_webhook_networks,
         answer_wait_s=answer.wait_s if answer is not None else 0.0,
-        answer_template=JsonTemplate(answer.template) if answer and answer.template else None,
+        answer_template=_compile_answer(spec, path, report),
         text=_compile(spec.wf_webhook_text),
         each=_compile(spec.wf_webhook_each),
         webhook_bytes=spec.wf_webhook_bytes,
@@ -71,6 +71,20 @@ def check_agent(spec: AgentSpec, path: JsonPath, uid: str, report: Report) -> Ch
 
 def _compile(expression: str) -> Expression | None:
     return compile_expression(expression) if expression else None
+
+
+def _compile_answer(spec: AgentSpec, path: JsonPath, report: Report) -> JsonTemplate | None:
+    """Return the template of the answer to a webhook, None without one or after a fault."""
+    answer, at = spec.wf_webhook_answer, (*path, "wf_webhook_answer", "template")
+    if answer is None or not answer.template:
+        return None
+    if not _fits_with_other_templates(answer.template, at, report):
+        return None
+    try:
+        return JsonTemplate(answer.template)
+    except BadTemplate as error:
+        report.error(at, str(error).removeprefix("template: "))
+        return None
 
 
 def _check_pattern(spec: AgentSpec, args: BlockArgs, path: JsonPath, report: Report) -> None:

@@ -21,7 +21,7 @@ from pydantic.config import JsonDict
 from memrelay.blocks.contract import as_flag
 from memrelay.blocks.json_values import OptionalExpression
 from memrelay.blocks.memory_args import DEFAULT_LANGUAGE, Language
-from memrelay.blocks.templates import MAX_SOURCE, JsonTemplate
+from memrelay.blocks.templates import MAX_SOURCE
 from memrelay.bus.keys import PUBLIC, SWARM, UID
 from memrelay.bus.message import MAX_WEBHOOK_BYTES
 from memrelay.memory.engine.time_zones import MaybeZone
@@ -217,12 +217,6 @@ class StoreSpec(Part):
     with mode `hybrid` or `semantic` does it too."""
 
 
-def _check_template(source: str) -> str:
-    if source:
-        JsonTemplate(source)
-    return source
-
-
 class AnswerSpec(BaseModel):
     """The answer to a webhook with the first result of an agent that publishes."""
 
@@ -230,9 +224,7 @@ class AnswerSpec(BaseModel):
 
     wait_s: Annotated[float, Field(gt=0, le=60)] = 2.5
     """How long to wait for the result. After it, the sender gets its usual answer."""
-    template: Annotated[
-        str, AfterValidator(_check_template), Field(json_schema_extra={"maxLength": MAX_SOURCE})
-    ] = ""
+    template: Annotated[str, Field(max_length=MAX_SOURCE)] = ""
     """A Jinja template of the answer over the JSON of the result, like `Saved as {{ guid }}.` A
     result that is not JSON is `{{ text }}`. By default, the answer is the text of the result."""
 

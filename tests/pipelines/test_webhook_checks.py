@@ -49,7 +49,11 @@ def find_faults(public_url: str = "", **keys: object) -> list[str]:
         ),
         (
             {"wf_webhook_sender": "slack", "wf_webhook_answer": {"template": "{{ a"}} | SECRET,
-            "wf_webhook_answer.template",
+            "wf_webhook_answer.template: unexpected end of template",
+        ),
+        (
+            {"wf_webhook_answer": {"template": "{{ a" + ".a" * 4_000 + " }}"}} | SECRET,
+            "wf_webhook_answer.template: nested too deeply",
         ),
     ],
 )
@@ -102,3 +106,19 @@ def test_a_secret_that_is_text_stands_on_a_line_of_its_own() -> None:
     assert split_secrets(text, "text") == text.splitlines()
     assert parse_key(text.splitlines()[1], "text") == b"whsec_kept as it is # no comment"
     assert "white space" in describe_secret_faults("tea \n", "text")[0]
+
+
+def test_templates_of_answers_count_among_those_of_the_bundle() -> None:
+    """Each takes long to compile."""
+    hooks = [
+        make_memory("write", alias=f"hook{at}", senders="nobody")
+        | SECRET
+        | {"wf_webhook_answer": {"template": "x" * 16_000 + str(at)}}
+        for at in range(4)
+    ]
+
+    faults = check(make_bundle("checked1", *hooks)).faults
+
+    assert [fault.as_line().split(":")[0] for fault in faults] == [
+        f"agents[{at}].wf_webhook_answer.template" for at in (2, 3)
+    ]
