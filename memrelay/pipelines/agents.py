@@ -89,7 +89,8 @@ def _compile_answer(spec: AgentSpec, path: JsonPath, report: Report) -> JsonTemp
 
 def _check_pattern(spec: AgentSpec, args: BlockArgs, path: JsonPath, report: Report) -> None:
     """Warn if webhooks never match a pattern, since their text is the whole body."""
-    gets_webhooks = bool(spec.wf_webhook_token or spec.secrets) and not spec.wf_webhook_text
+    opening = spec.wf_webhook_token or spec.secrets or spec.wf_webhook_sender
+    gets_webhooks = bool(opening) and not spec.wf_webhook_text
     pattern = args.selector.pattern.source if args.selector is not None else ""
     if gets_webhooks and ANCHORED.match(pattern):
         rule = f"the pattern {quoted(pattern)} begins at the start of the text, and the text of a \

@@ -222,6 +222,11 @@ def test_a_deploy_warns_about_a_pattern_that_no_webhook_matches() -> None:
     assert "wf_webhook_text" not in warnings(wf_webhook_text="text")
     assert "wf_webhook_text" not in warnings(wf_webhook_token="")
     assert "wf_webhook_text" not in warnings(wf_webhook_args={"pattern": "write"})
+    for sender in ("slack", "telegram"):
+        assert "wf_webhook_text" not in warnings(wf_webhook_sender=sender)
+    assert "wf_webhook_text" in warnings(wf_webhook_sender="github")
+    networks = {"wf_webhook_token": "", "wf_webhook_networks": ["203.0.113.0/24"]}
+    assert "wf_webhook_text" in warnings(wf_webhook_sender="grafana", **networks)
 
 
 def test_a_webhook_may_be_compressed(web_system: WebSystem) -> None:
