@@ -134,7 +134,7 @@ class ReconnectingConnection:
                 await connection.send_packed_command(packed)
                 replies += [await _read_reply(connection) for _ in commands]
             finally:
-                # Replies that nobody has read would answer the next command.
+                # Otherwise, unread replies would answer the next command.
                 if len(replies) < len(commands):
                     await connection.disconnect(nowait=True)
                 await pool.release(connection)

@@ -137,7 +137,7 @@ class RecordTable:
     def announce(
         self, change: ChangeType, subject: str, data: Mapping[str, Any] | None = None
     ) -> None:
-        """Tell the features of the store about a change of the current actor.
+        """Report a change of the current actor to the features of the store.
 
         `subject` is the id of what changed. `data` has further ids, and no values.
         """

@@ -122,7 +122,7 @@ class Group:
         self._retry, self._recovery = parts.retry, parts.recovery
         self._continuations, self._prefetch = parts.continuations, parts.prefetch
         self._publishes_in_public = any(plan.public for plan in plans)
-        # What runs next, from all queues (`_serve`). What a full batch left over is first.
+        # The next inputs, from all queues (`_serve`). Those that a full batch left over come first.
         self._todo: deque[Work] = deque()
         self._overflow = Overflow()
         self._settled = SettledInputs(shared.replication)
