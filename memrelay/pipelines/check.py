@@ -88,7 +88,7 @@ def _check_object(
         description=bundle.pipeline_desc,
         hash=hashlib.sha256(source).hexdigest(),
         source=source,
-        agents=tuple(one.in_language(languages).in_zone(zone).among(programs) for one in valid),
+        agents=tuple(one.in_bundle(languages, zone, programs) for one in valid),
         public=public,
         languages=languages,
         feeds=frozenset(store.memory_id for store in stores.values() if store.changes),

@@ -65,20 +65,16 @@ class CheckedAgent:
     each: Expression | None = None
     webhook_bytes: int = 0
 
-    def in_language(self, languages: Mapping[str, str]) -> Self:
-        """Return the agent with the language of its store. `languages` is by memory_id."""
+    def in_bundle(self, languages: Mapping[str, str], zone: str, programs: frozenset[str]) -> Self:
+        """Return the agent with what the whole bundle decides.
+
+        `languages` is by memory_id. `zone` applies to an agent without one. `programs` are the
+        usernames of the agents that are not chats.
+        """
         language = languages.get(self.args.store)
-        return self if language is None else replace(self, args=self.args.in_language(language))
-
-    def in_zone(self, zone: str) -> Self:
-        """Return the agent with the time zone of its bundle, unless it has one."""
-        if self.agent.timezone:
-            return self
-        return replace(self, agent=replace(self.agent, timezone=zone))
-
-    def among(self, programs: frozenset[str]) -> Self:
-        """Return the agent with the usernames of the agents that are not chats."""
-        return replace(self, agent=replace(self.agent, programs=programs))
+        args = self.args if language is None else self.args.in_language(language)
+        zone = self.agent.timezone or zone
+        return replace(self, agent=replace(self.agent, timezone=zone, programs=programs), args=args)
 
     @property
     def is_guarded(self) -> bool:

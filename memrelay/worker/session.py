@@ -22,7 +22,7 @@ from memrelay.bus.info import require_version
 from memrelay.bus.keys import CHANGES, fence_key, input_key
 from memrelay.bus.lease.fencing import FencedWriter
 from memrelay.bus.lease.lease import Lease
-from memrelay.bus.lease.workers import HEARTBEAT_S, fix_cells, read_workers
+from memrelay.bus.lease.workers import HEARTBEAT_S, fix_cells, read_server_time, read_workers
 from memrelay.bus.malformed import MALFORMED
 from memrelay.bus.reindex import clear_reindex_request, read_reindex_requests
 from memrelay.bus.streams.log_size import LogTrimmer
@@ -119,7 +119,7 @@ class Session:
         self._control = await self._stack.enter_async_context(ReconnectingConnection(self._address))
         await require_version(self._control)
         await fix_cells(self._control)
-        await shared.clock.look(self._control)
+        await shared.clock.look(partial(read_server_time, self._control))
         writing, blocking = await self._connect(), await self._connect()
         writer, echo = FencedWriter(writing, fence_key(name)), EchoFilter()
         log_trimmer = LogTrimmer(writer, limits.log_bytes)
@@ -281,10 +281,10 @@ class Session:
         while True:
             await wait(self._applied, min(HEARTBEAT_S, self._shared.limits.lease_s / 3))
             self._applied.clear()
-            await self._lease.send_heartbeat(self._describe_worker())
+            report = self._describe_worker()
+            await self._shared.clock.look(partial(self._lease.send_heartbeat, report))
             if left := self._turns.unfinished:
                 log.info("pipelines_recovering", left=left, groups=len(self._groups))
-            await self._shared.clock.look(self._control)
 
     async def _start_reindexes(self) -> None:
         while True:
@@ -420,12 +420,11 @@ def describe_groups(groups: Collection[Group], shared: WorkerContext) -> dict[st
     for group in groups:
         fault = watchdog.fault(group.stores)
         fault = fault or (progress if group.is_recovering and left >= MANY_GROUPS else "")
-        wal_bytes = watchdog.file_bytes(group.stores, "-wal")
         for plan in group.plans:
-            pipelines[plan.uid] = counts[plan.uid] | {
+            count = counts[plan.uid]
+            pipelines[plan.uid] = count | {
                 "paused": metrics.paused.get(plan.uid) or fault,
-                "store_bytes": watchdog.file_bytes(plan.all_stores),
-                "wal_bytes": wal_bytes,
+                **watchdog.store_sizes(plan.uid, plan.all_stores, count["in"])._asdict(),
                 **_describe_pipeline(plan, group),
             }
     return {

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -12,7 +13,13 @@ from memrelay.bus.client.url import Address
 from memrelay.bus.embedded.launcher import EmbeddedServer
 from memrelay.bus.keys import worker_key, workers_key
 from memrelay.bus.lease.lease import FORGET_MS, Lease
-from memrelay.bus.lease.workers import SILENT_MS, BusClock, read_workers, wait_until_served
+from memrelay.bus.lease.workers import (
+    SILENT_MS,
+    BusClock,
+    read_server_time,
+    read_workers,
+    wait_until_served,
+)
 from tests.support.client import Client
 from tests.support.connections import run_on_connection
 from tests.support.server import running_server
@@ -177,7 +184,7 @@ def test_the_clock_reads_the_time_of_the_server(server: EmbeddedServer) -> None:
     async def read() -> int:
         clock = BusClock()
         async with ReconnectingConnection(Address(path=str(server.socket_path))) as client:
-            await clock.look(client)
+            await clock.look(partial(read_server_time, client))
         return clock.now_ms
 
     assert abs(asyncio.run(read()) - time.time() * 1000) < 1000

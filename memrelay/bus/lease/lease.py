@@ -44,7 +44,7 @@ end
 redis.call('SET', KEYS[2], ARGV[1], 'PX', ARGV[2])
 redis.call('ZADD', KEYS[3], now, ARGV[3])
 redis.call('ZREMRANGEBYSCORE', KEYS[3], '-inf', now - ARGV[4])
-return 1
+return now
 """
 )
 
@@ -140,15 +140,18 @@ class Lease:
         await self._control.call("SET", fence_key(self.name), 1)
         await self.send_heartbeat(report)
 
-    async def send_heartbeat(self, report: dict[str, Any]) -> None:
-        """Send a heartbeat with a report. Raises Fenced if another worker took over."""
+    async def send_heartbeat(self, report: dict[str, Any]) -> int:
+        """Send a heartbeat with a report, and return the server's Unix ms.
+
+        Raises Fenced if another worker took over.
+        """
         keys = [
             fence_key(self.name),
             worker_key(self.name),
             self._workers,
             *map(owner_key, self._epochs),
         ]
-        is_alive = await self._control.run_script(
+        now_ms: int = await self._control.run_script(
             _HEARTBEAT,
             keys,
             orjson.dumps(report),
@@ -157,8 +160,9 @@ class Lease:
             FORGET_MS,
             *self._epochs.values(),
         )
-        if not is_alive:
+        if not now_ms:
             raise Fenced("another worker fenced this one, because its lease expired; restarting")
+        return now_ms
 
     async def acquire_each(self, groups: Sequence[Sequence[str]], at_least: int = 0) -> list[Grant]:
         """Acquire all pipelines of each group or none, in one round trip. Raises Fenced.

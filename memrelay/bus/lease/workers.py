@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 import msgspec
@@ -155,10 +155,10 @@ class BusClock:
     def now_ms(self) -> int:
         return int(self._now() + self._offset_ms)
 
-    async def look(self, client: ReconnectingConnection) -> None:
-        """Read the server's clock. Raises BusUnavailable and BusRefused."""
+    async def look(self, read: Callable[[], Awaitable[int]]) -> None:
+        """Adjust to what `read` returns, the server's Unix ms. Raises what it raises."""
         began_ms = self._now()
-        self.adjust(await read_server_time(client), began_ms)
+        self.adjust(await read(), began_ms)
 
     def adjust(self, server_ms: int, began_ms: float) -> None:
         """Adjust to a reading that was requested at `began_ms`.

@@ -130,10 +130,14 @@ class Store:
         `held`: the file already has this owner under that epoch. Otherwise, an equal epoch in the
         file belongs to another owner, since a bus that lost its epochs issues them again. Raises
         StoreFenced and StoreBusy.
+
+        The epoch is on disk with the first commit: until then, a power failure ends all owners.
         """
         self._drop_ranker()
-        self.begin(epoch if held else epoch - 1)
         try:
+            with translate_errors(self.path):
+                self._connection.pragma("synchronous", "NORMAL")
+            self.begin(epoch if held else epoch - 1)
             with translate_errors(self.path):
                 # The previous owner may have written since they were read.
                 for part in (self.records, self.inbox, self.commits):
@@ -149,6 +153,7 @@ class Store:
         finally:
             if self._open:
                 self.rollback()
+            self._connection.pragma("synchronous", "FULL")
         self._epoch = epoch
 
     def key_holder(self, state: State) -> StoredRecord | None:

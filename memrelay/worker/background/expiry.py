@@ -1,16 +1,14 @@
 """Deletes expired records and old versions in the background, a few at a time between batches."""
 
 import asyncio
-import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 
-from memrelay.bus.client.reconnecting import ReconnectingConnection
-from memrelay.bus.errors import BusError
-from memrelay.bus.lease.workers import read_server_time
+from memrelay.bus.lease.workers import BusClock
 from memrelay.logs import get_logger
 from memrelay.memory.engine.retention import RetentionStep, delete_expired
+from memrelay.memory.engine.stores import OpenStores
 from memrelay.memory.engine.threads import DatabaseThread
 from memrelay.memory.errors import StoreBroken, StoreBusy, StoreFenced
 from memrelay.worker.run.busy_retry import run_if_exists
@@ -33,6 +31,9 @@ class ExpiryTask:
     A store is not read again while nothing in it expires and nothing is written. Earlier versions
     and deleted records are kept for `history_days`. `announce` receives the last change of each
     store whose change feed has grown.
+
+    Expiry follows the clock of the bus, as the times of records do. A wrong clock of this machine
+    deletes nothing early.
     """
 
     def __init__(
@@ -40,10 +41,11 @@ class ExpiryTask:
         stores: Sequence[str],
         thread: DatabaseThread,
         history_days: float,
+        clock: BusClock,
         announce: Callable[[dict[str, int]], None],
     ) -> None:
         self._stores, self._thread, self._history_days = tuple(stores), thread, history_days
-        self._announce = announce
+        self._clock, self._announce = clock, announce
         self._has_writes = asyncio.Event()
         # When more expires (Unix ms), None for never. It is not known during a round.
         self.due_ms: int | None = None
@@ -61,41 +63,33 @@ class ExpiryTask:
         """Announce that something was written."""
         self._has_writes.set()
 
-    async def run(self, control: ReconnectingConnection) -> None:
-        """Work until cancelled or fenced. Raises nothing: batches report unusable stores.
-
-        Expiry follows the clock of the bus, as the times of records do. A wrong clock of this
-        machine deletes nothing early.
-        """
+    async def run(self) -> None:
+        """Work until cancelled or fenced. Raises nothing: batches report unusable stores."""
         try:
             if self._is_due_known:
-                await wait(self._has_writes, self._left_s(time.time_ns() // 1_000_000))
+                await wait(self._has_writes, self._left_s)
             while True:
                 self._has_writes.clear()
                 self._is_due_known = False
-                pause_s = await self._run_round(control)
-                await wait(self._has_writes, pause_s)
+                await self._run_round()
+                await wait(self._has_writes, self._left_s)
                 await asyncio.sleep(ROUND_PAUSE_S)
         except StoreFenced:
             log.warning("expiry_stopped", stores=self._stores)
 
-    async def _run_round(self, control: ReconnectingConnection) -> float | None:
-        """Delete everything expired in all stores. Return the seconds until more expires."""
-        try:
-            now_ms = await read_server_time(control)
-        except BusError:  # the session ends, or the server refuses for now
-            return ROUND_PAUSE_S
-        ends = [
-            end for name in self._stores if (end := await self._delete(name, now_ms)) is not None
-        ]
+    async def _run_round(self) -> None:
+        """Delete everything expired in all stores, and note when more expires."""
+        now_ms = self._clock.now_ms
+        existing = await self._thread.run(partial(_find_existing, names=self._stores))
+        ends = [end for name in existing if (end := await self._delete(name, now_ms)) is not None]
         self.due_ms, self._is_due_known = min(ends, default=None), True
-        return self._left_s(now_ms)
 
-    def _left_s(self, now_ms: int) -> float | None:
-        """Return the seconds until more expires, None for never."""
+    @property
+    def _left_s(self) -> float | None:
+        """The seconds until more expires, None for never."""
         if self.due_ms is None:
             return None
-        return min(max((self.due_ms - now_ms) / 1000, 0.0), MAX_SLEEP_S)
+        return min(max((self.due_ms - self._clock.now_ms) / 1000, 0.0), MAX_SLEEP_S)
 
     async def _delete(self, name: str, now_ms: int) -> int | None:
         """Delete everything expired in one store. Return when more expires, in Unix ms."""
@@ -120,3 +114,7 @@ class ExpiryTask:
         with suppress(StoreBusy, StoreBroken):
             if (last := await self._thread.run(take_last)) is not None:
                 self._announce({name: last})
+
+
+def _find_existing(stores: OpenStores, names: Sequence[str]) -> list[str]:
+    return [name for name in names if stores.exists(name)]

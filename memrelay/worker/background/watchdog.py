@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import AsyncExitStack, suppress
 from itertools import count
 from pathlib import Path
-from typing import Self
+from typing import NamedTuple, Self
 
 from memrelay.memory.engine.free_memory import return_free_memory
 from memrelay.memory.engine.memory_id import store_path
@@ -21,6 +21,21 @@ TICK_S = 0.05
 PROBE_PAUSE_S = 2.0
 # Probes between two returns of freed memory.
 PROBES_PER_TRIM = 15
+# Age of the sizes of a quiet pipeline's stores, which background work still changes.
+SIZES_AGE_S = 20.0
+
+
+class StoreSizes(NamedTuple):
+    """The bytes of a pipeline's stores, and of their write-ahead logs."""
+
+    store_bytes: int
+    wal_bytes: int
+
+
+class _KnownSizes(NamedTuple):
+    sizes: StoreSizes
+    inputs: float
+    read_s: float
 
 
 class Watchdog:
@@ -36,6 +51,8 @@ class Watchdog:
         self._root, self._threads, self._measures_loop = root, threads, measures_loop
         self._lag_s = 0.0
         self._faults: dict[str, str] = {}
+        # By pipeline.
+        self._sizes: dict[str, _KnownSizes] = {}
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
@@ -56,8 +73,19 @@ class Watchdog:
         """Return why the first unusable one of these stores cannot be written; "" if all can."""
         return next((self._faults[name] for name in names if name in self._faults), "")
 
-    def file_bytes(self, names: Iterable[str], suffix: str = "") -> int:
-        """Return the size of these stores, or of their write-ahead logs for the suffix "-wal"."""
+    def store_sizes(self, uid: str, names: Sequence[str], inputs: float) -> StoreSizes:
+        """Return the bytes of a pipeline's stores.
+
+        `inputs` is the number of inputs that it has taken. Without new ones, the files are looked
+        at only every SIZES_AGE_S: most of many pipelines are quiet.
+        """
+        now_s, known = time.monotonic(), self._sizes.get(uid)
+        if known is None or known.inputs != inputs or now_s - known.read_s > SIZES_AGE_S:
+            sizes = StoreSizes(self._file_bytes(names), self._file_bytes(names, "-wal"))
+            known = self._sizes[uid] = _KnownSizes(sizes, inputs, now_s)
+        return known.sizes
+
+    def _file_bytes(self, names: Iterable[str], suffix: str = "") -> int:
         size = 0
         for name in names:
             with suppress(OSError):

@@ -195,7 +195,7 @@ class Group:
                 slot.open()
             async with (
                 in_background(parts.vectors.run()),
-                in_background(parts.expiry.run(lease.control)),
+                in_background(parts.expiry.run()),
                 in_background(parts.index_merge.run()),
                 in_background(parts.erasure.run(lease.control)),
             ):
@@ -517,7 +517,7 @@ def create_group(
         EmbeddingPrefetch(shared.questions, wake_event, vectors.fingerprint),
         queries,
         vectors,
-        ExpiryTask(stores, thread, shared.limits.history_days, announce),
+        ExpiryTask(stores, thread, shared.limits.history_days, shared.clock, announce),
         IndexMergeTask(stores, thread, vectors.wake),
         ErasureTask(plans, stores, thread, shared, continuations.drop),
     )
