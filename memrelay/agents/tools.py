@@ -7,10 +7,11 @@ from functools import partial
 from typing import Annotated, Any
 
 import orjson
-from pydantic import BaseModel, ConfigDict, ValidationError, WithJsonSchema
+from pydantic import BaseModel, ValidationError, WithJsonSchema
 
 from memrelay.agents.request import Knowledge, TurnRequest
 from memrelay.blocks.async_call import OperationFailed, OperationUnavailable
+from memrelay.memory.field_descriptions import DescribedModel
 from memrelay.memory.models.agent_memory.facts import value_text
 from memrelay.memory.models.agent_memory.scopes import GLOBAL
 from memrelay.memory.models.named_memories.entry_text import MAX_ENTRY_CHARACTERS
@@ -31,10 +32,8 @@ class ToolFault(Exception):
     """A tool cannot do what the model asks for. The text is for the model."""
 
 
-class Arguments(BaseModel):
+class Arguments(DescribedModel):
     """The arguments of a tool."""
-
-    model_config = ConfigDict(use_attribute_docstrings=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,6 @@ from urllib.parse import urlsplit
 import orjson
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
@@ -30,6 +29,7 @@ from memrelay.blocks.registry import block
 from memrelay.blocks.templates import PromptTemplate
 from memrelay.bus.message import Message
 from memrelay.installation import install_extra
+from memrelay.memory.field_descriptions import DescribedModel
 from memrelay.memory.models.agent_memory.checkpoint_table import CheckpointTable, prune_thread
 from memrelay.memory.models.agent_memory.conversations import (
     input_thread,
@@ -99,10 +99,10 @@ Percent = Annotated[int, Field(ge=1, le=100)]
 Count = Annotated[int, Field(ge=1)]
 
 
-class Knowledge(BaseModel):
+class Knowledge(DescribedModel):
     """The named memories that an agent reads and writes (seed 004, "Agent Integration")."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     memory_ids: MemoryIds | None = None
     """Ids of memories to search before each answer."""

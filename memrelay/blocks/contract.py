@@ -19,10 +19,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol, Self, Union, get_arg
 
 import orjson
 from msgspec import Struct
-from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationInfo, field_validator
+from pydantic import AfterValidator, ConfigDict, ValidationInfo, field_validator
 
 from memrelay.blocks.patterns import Pattern
 from memrelay.bus.message import JSON, PLAIN, Message, Part, envelope_limit
+from memrelay.memory.field_descriptions import DescribedModel
 
 if TYPE_CHECKING:
     from memrelay.memory.engine.open_for_read import ReadOnlyStore
@@ -222,16 +223,14 @@ _IS_SECRET = AfterValidator(_validate_reference)
 SecretReference = Annotated[str, _IS_SECRET]
 
 
-class BlockArgs(BaseModel):
+class BlockArgs(DescribedModel):
     """The keys of `wf_webhook_args` that a block accepts. Subclass it for each block.
 
     An unknown key is an error at deploy. The docstring below a key is its description in
     docs/blocks.md.
     """
 
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, str_max_length=65536, use_attribute_docstrings=True
-    )
+    model_config = ConfigDict(extra="forbid", frozen=True, str_max_length=65536)
 
     @field_validator("*", mode="before")
     @classmethod

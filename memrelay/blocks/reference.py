@@ -7,6 +7,7 @@ from typing import Any
 
 from memrelay.blocks.contract import Block, BlockArgs
 from memrelay.blocks.registry import built_in_blocks
+from memrelay.memory.field_descriptions import describe_fields
 
 PAGE = Path(__file__).resolve().parent.parent.parent / "docs" / "blocks.md"
 BEGIN = "<!-- from here on: python -m memrelay.blocks.reference -->\n"
@@ -38,7 +39,11 @@ def section(block: Block) -> str:
     about = SOURCE.sub("", _line(sys.modules[block.args.__module__].__doc__).partition(": ")[2])
     result = f" {_line(block.handle.__doc__)}" if block.handle is not None else ""
     schema = block.args.model_json_schema()
-    arguments = [_argument(block.args, name, schema) for name in block.args.model_fields]
+    descriptions = describe_fields(block.args)
+    arguments = [
+        _argument(block.args, name, schema) + f"{_line(descriptions.get(name))} |"
+        for name in block.args.model_fields
+    ]
     table = ["", "| argument | values | default | |", "|---|---|---|---|", *arguments]
     return "\n".join(
         [
@@ -56,7 +61,7 @@ def _argument(args: type[BlockArgs], name: str, schema: dict[str, Any]) -> str:
     default = "" if about.get("default") in (None, "", [], {}) else _code(about["default"])
     values = _values(about, schema.get("$defs", {}))
     required = "Required. " if field.is_required() else ""
-    return f"| `{name}` | {values} | {default} | {required}{_line(field.description)} |"
+    return f"| `{name}` | {values} | {default} | {required}"
 
 
 def _values(schema: dict[str, Any], definitions: dict[str, Any]) -> str:

@@ -8,7 +8,6 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import (
     AfterValidator,
     AllowInfNan,
-    BaseModel,
     BeforeValidator,
     ConfigDict,
     Discriminator,
@@ -25,6 +24,7 @@ from memrelay.blocks.templates import MAX_SOURCE
 from memrelay.bus.keys import PUBLIC, SWARM, UID
 from memrelay.bus.message import MAX_WEBHOOK_BYTES
 from memrelay.memory.engine.time_zones import MaybeZone
+from memrelay.memory.field_descriptions import DescribedModel
 from memrelay.pipelines.rules import OBJECT
 from memrelay.pipelines.substitution import TOKEN
 from memrelay.pipelines.webhook_secrets import KeyForm
@@ -169,10 +169,10 @@ ForAgent = Annotated[
 ]
 
 
-class Part(BaseModel):
+class Part(DescribedModel):
     """An object of a bundle. null is the same as absent. `check_keys` checks unknown keys."""
 
-    model_config = ConfigDict(frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True)
     prefixes: ClassVar[tuple[str, ...]] = ()  # reserved: an unknown key with one is an error
 
     @model_validator(mode="before")
@@ -217,10 +217,10 @@ class StoreSpec(Part):
     with mode `hybrid` or `semantic` does it too."""
 
 
-class AnswerSpec(BaseModel):
+class AnswerSpec(DescribedModel):
     """The answer to a webhook with the first result of an agent that publishes."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     wait_s: Annotated[float, Field(gt=0, le=60)] = 2.5
     """How long to wait for the result. After it, the sender gets its usual answer."""

@@ -7,8 +7,9 @@ another one with the keys of SenderSpec.
 from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
+from memrelay.memory.field_descriptions import DescribedModel
 from memrelay.pipelines.webhook_fields import HEADER_NAME, Place, parse_field
 from memrelay.pipelines.webhook_secrets import KeyForm
 
@@ -47,10 +48,8 @@ RequestFields = RequestField | Annotated[tuple[RequestField, ...], Field(max_len
 Names = Annotated[tuple[str, ...], Field(max_length=MAX_ITEMS)]
 
 
-class _Spec(BaseModel):
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", str_max_length=1000, use_attribute_docstrings=True
-    )
+class _Spec(DescribedModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", str_max_length=1000)
 
 
 class SignatureSpec(_Spec):

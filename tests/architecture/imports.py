@@ -36,7 +36,8 @@ RULES = {
     "pipelines": Allowed(
         own=(
             *("blocks", "bus.keys", "bus.message"),
-            *("memory.engine.memory_id", "memory.engine.time_zones", "memory.validation"),
+            *("memory.engine.memory_id", "memory.engine.time_zones"),
+            *("memory.field_descriptions", "memory.validation"),
         ),
         never=(*REDIS, "apsw"),
     ),
