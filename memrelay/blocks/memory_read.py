@@ -6,7 +6,6 @@ from typing import Literal
 from memrelay.blocks.contract import Call
 from memrelay.blocks.memory_args import NO_MEMORY_ID, Count, ListingArgs
 from memrelay.blocks.registry import block
-from memrelay.blocks.templates import OutputTemplate
 from memrelay.bus.message import Message
 from memrelay.memory.engine.filter_sql import Given
 from memrelay.memory.records.reading import ReadInput, read, read_fitting
@@ -33,7 +32,7 @@ class ReadArgs(ListingArgs):
 
     def warnings(self) -> list[str]:
         """Warn about a template with a score, which listed records do not have."""
-        is_unranked = "score" in OutputTemplate.tokens(self.output_template)
+        is_unranked = self.template is not None and "score" in self.template.tokens
         return super().warnings() + [UNRANKED] * is_unranked
 
     @cached_property

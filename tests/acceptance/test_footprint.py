@@ -49,8 +49,9 @@ def test_a_worker_stays_within_its_memory_limit() -> None:
 @pytest.mark.parametrize(
     "command, others",
     [
-        ("worker", {"aiohttp", "numpy", "Stemmer", "memrelay.web.app", *CRYPTOGRAPHY}),
+        ("worker", {"aiohttp", "jinja2", "numpy", "Stemmer", "memrelay.web.app", *CRYPTOGRAPHY}),
         ("web", {"mcp", "mcp_types", "jsonschema", "starlette", *CRYPTOGRAPHY}),
+        ("say", {"jinja2", "structlog", "memrelay.worker.service"}),
         ("bus", {"aiohttp", "memrelay.web.app", "memrelay.worker.service"}),
     ],
 )
