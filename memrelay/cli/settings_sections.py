@@ -260,7 +260,10 @@ Count = Annotated[int, Field(ge=1, le=MAX_COUNT)]
 
 class _Section(BaseModel):
     # Strict: in the file, the YAML values yes, 1.0 and "1" are not integers.
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, validate_default=True)
+    # `defer_build`: Settings builds all sections once.
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", strict=True, validate_default=True, defer_build=True
+    )
 
 
 class MemorySettings(_Section):
