@@ -9,12 +9,10 @@ model only when its schema is made.
 import ast
 import inspect
 import sys
-from collections.abc import Iterator
-from dataclasses import fields
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler
@@ -31,18 +29,16 @@ class DescribedModel(BaseModel):
     def __get_pydantic_json_schema__(
         cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> JsonSchemaValue:
-        schema = handler(core_schema)
-        properties = handler.resolve_ref_schema(schema).get("properties", {})
-        for name, description in describe_fields(cls).items():
-            properties[cls.model_fields[name].alias or name].setdefault("description", description)
-        return schema
+        by_key = {
+            cls.model_fields[name].alias or name: text
+            for name, text in describe_fields(cls).items()
+        }
+        return _add_descriptions(by_key, core_schema, handler)
 
 
 def describe_fields(model: type[BaseModel]) -> dict[str, str]:
     """Return the descriptions of the fields of a model, by name: declared ones and docstrings."""
-    docstrings: dict[str, str] = {}
-    for cls in reversed(model.__mro__):
-        docstrings |= _read_descriptions(cls)
+    docstrings = _read_descriptions(model)
     declared = {name: field.description for name, field in model.model_fields.items()}
     return {name: text for name in declared if (text := declared[name] or docstrings.get(name, ""))}
 
@@ -53,17 +49,44 @@ def nested_input(cls: type[Input]) -> type[Input]:
 
 
 def declare_input(cls: type[Input], config: ConfigDict) -> type[Input]:
-    """Give a dataclass its configuration for pydantic, and its fields their descriptions."""
-    setattr(cls, "__pydantic_config__", config)  # noqa: B010, mypy knows no such attribute
-    described = dict(_read_descriptions(cls))
-    for field in fields(cls):  # type: ignore[arg-type]  # every caller has a dataclass
-        if field.name in described:
-            description = {"description": described[field.name]}
-            field.metadata = MappingProxyType({**field.metadata, **description})
+    """Give a dataclass its configuration for pydantic, and the schema its descriptions."""
+
+    def describe(
+        cls: type[Input], core_schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        make_key = config.get("alias_generator")
+        by_key = {
+            make_key(name) if callable(make_key) else name: text
+            for name, text in _read_descriptions(cls).items()
+        }
+        return _add_descriptions(by_key, core_schema, handler)
+
+    # mypy knows none of these attributes.
+    setattr(cls, "__pydantic_config__", config)  # noqa: B010
+    setattr(cls, "__get_pydantic_json_schema__", classmethod(describe))  # noqa: B010
     return cls
 
 
-def _read_descriptions(cls: type[Any]) -> Iterator[tuple[str, str]]:
+def _add_descriptions(
+    by_key: Mapping[str, str], core_schema: CoreSchema, handler: GetJsonSchemaHandler
+) -> JsonSchemaValue:
+    """Return the JSON schema with the descriptions of these properties that have none."""
+    schema = handler(core_schema)
+    properties = handler.resolve_ref_schema(schema).get("properties", {})
+    for key in by_key.keys() & properties.keys():
+        properties[key].setdefault("description", by_key[key])
+    return schema
+
+
+def _read_descriptions(cls: type[Any]) -> dict[str, str]:
+    """Return the docstrings of the fields of a class and its bases, by name."""
+    docstrings: dict[str, str] = {}
+    for each in reversed(cls.__mro__):
+        docstrings |= _read_docstrings(each)
+    return docstrings
+
+
+def _read_docstrings(cls: type[Any]) -> Iterator[tuple[str, str]]:
     """Yield the names and docstrings of the fields of a class at the top level of its module.
 
     There are none without the source, as in pydantic.

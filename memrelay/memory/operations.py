@@ -10,7 +10,7 @@ with, and returns the output. The owner of the store may do other work in betwee
 
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field, fields
-from functools import cache
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, Literal, Never, TypeVar, get_args, get_type_hints
 
 import orjson
@@ -80,7 +80,7 @@ class CommandAccess:
     hide_text: Callable[[Mapping[str, Any]], dict[str, Any]] | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Operation:
     """The description of an operation that faces use."""
 
@@ -97,8 +97,6 @@ class Operation:
     output: Any
     # First line of the function's docstring.
     summary: str
-    # Validates untrusted input. Only the edges (JSON) use it.
-    adapter: TypeAdapter[Any]
     # The store on which it runs. "" for any store, by default the first.
     store: BuiltInStore = ""
     # Input field whose text is embedded before the operation runs, if there is an embedder.
@@ -120,6 +118,13 @@ class Operation:
     commands: CommandAccess | None = None
     # Values of fields that /v1, the command line and Python pass if a caller names none.
     face_defaults: Mapping[str, Any] = field(default_factory=dict, hash=False)
+
+    @cached_property
+    def adapter(self) -> TypeAdapter[Any]:
+        """Validates untrusted input. Only the edges (JSON) use it, and most operations of a process
+        are never called there.
+        """
+        return TypeAdapter(self.input)
 
     @property
     def takes_store(self) -> bool:
@@ -219,7 +224,6 @@ def operation(
             input_type,
             get_args(hints["return"])[2] if stepwise else hints["return"],
             (run.__doc__ or "").partition("\n")[0],
-            TypeAdapter(input_type),
             store,
             embeds,
             shows_ids_only,

@@ -10,7 +10,7 @@ import pkgutil
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from typing import Any, Literal, TypeVar, get_type_hints
 
 from pydantic import ConfigDict, TypeAdapter
@@ -91,7 +91,7 @@ class StepCall:
         self.warn("no_result", f'the condition reads "{alias}", which has no result')
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class StepType:
     name: str
     category: Category
@@ -104,8 +104,11 @@ class StepType:
     returns: tuple[ResultType, ...]
     # First line of the function's docstring.
     summary: str
-    # Validates parameters in which no template is left.
-    adapter: TypeAdapter[Any]
+
+    @cached_property
+    def adapter(self) -> TypeAdapter[Any]:
+        """Validates parameters in which no template is left."""
+        return TypeAdapter(self.params)
 
 
 STEP_TYPES: dict[str, StepType] = {}
@@ -137,7 +140,6 @@ def step(
             reads,
             returns,
             (run.__doc__ or "").partition("\n")[0],
-            TypeAdapter(params),
         )
         return run
 
