@@ -19,6 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from benchmarks.support.bundle import make_bundle
 from memrelay.bus.client.url import Address
+from memrelay.cli.imports import load_log_format
 from memrelay.cli.logs import configure_logging
 from memrelay.cli.open_files import resolve_open_files
 from memrelay.cli.process import tune_runtime
@@ -77,6 +78,7 @@ def main() -> None:
     parser.add_argument("--relays", type=int, default=0)
     parser.add_argument("--postgres", default="")
     given = parser.parse_args()
+    load_log_format()
     configure_logging("warning", "console")
     storage_url = create_database(given.postgres)
     uvloop.run(serve(given.socket, given.root, given.uids, given.relays, storage_url))

@@ -12,16 +12,10 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, get_args
 
+import orjson
 import yaml
-from pydantic import Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
-from pydantic_settings import (
-    BaseSettings,
-    EnvSettingsSource,
-    PydanticBaseSettingsSource,
-    SettingsConfigDict,
-    YamlConfigSettingsSource,
-)
 
 from memrelay.cli.settings_sections import (
     AgentsSettings,
@@ -61,12 +55,10 @@ class SettingsError(Exception):
         super().__init__("\n".join(self.faults))
 
 
-class Settings(BaseSettings):
+class Settings(BaseModel):
     """All settings of Memrelay. config.yaml describes each one."""
 
-    model_config = SettingsConfigDict(
-        env_prefix=PREFIX, env_nested_delimiter="__", extra="forbid", frozen=True, strict=True
-    )
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     memory: MemorySettings = Field(default_factory=MemorySettings)
     storage: StorageSettings = Field(default_factory=StorageSettings)
@@ -78,17 +70,6 @@ class Settings(BaseSettings):
     agents: AgentsSettings = Field(default_factory=AgentsSettings)
     blocks: BlocksSettings = Field(default_factory=BlocksSettings)
     log: LogSettings = Field(default_factory=LogSettings)
-
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        *_other_sources: PydanticBaseSettingsSource,
-        **_more_sources: PydanticBaseSettingsSource,
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Use only arguments. `load_settings` passes the values of the file and the environment."""
-        return (init_settings,)
 
 
 _SECTIONS: dict[str, Any] = {
@@ -105,56 +86,6 @@ _PATH_DEFAULTS: dict[tuple[str, str], Any] = {
     for key, field in model.model_fields.items()
     if Path in (field.annotation, *get_args(field.annotation))
 }
-
-
-class _Environment(EnvSettingsSource):
-    """The values of MEMRELAY_<SECTION>__<KEY>. Relative paths start at the current folder."""
-
-    def __init__(self, environ: Mapping[str, str]) -> None:
-        super().__init__(Settings)
-        self.env_vars = {name.lower(): environ[name] for name in _VARIABLES if name in environ}
-
-    def __call__(self) -> dict[str, Any]:
-        values = super().__call__()
-        for section, key in _PATH_DEFAULTS:
-            # pydantic-settings converts an empty text to the path `.`; the validator needs it.
-            text = self.env_vars.get(f"{PREFIX}{section}__{key}".lower())
-            if text is not None:
-                values[section][key] = text
-        return values
-
-
-class _ConfigFile(YamlConfigSettingsSource):
-    """The values of a YAML file. Relative and default paths start at the folder of the file."""
-
-    def __init__(self, file: Path) -> None:
-        self._folder = file.absolute().parent
-        # pydantic-settings ignores a missing file.
-        file.open("rb").close()
-        super().__init__(Settings, yaml_file=file)
-
-    def _read_file(self, file_path: Any) -> dict[str, Any]:
-        sections = yaml.load(file_path.read_text(encoding="utf-8"), _UniqueKeyLoader) or {}
-        if not isinstance(sections, dict):
-            raise SettingsError(
-                [f"must hold sections ({', '.join(_SECTIONS)}), each with its settings"]
-            )
-        return {str(name): {} if values is None else values for name, values in sections.items()}
-
-    def __call__(self) -> dict[str, Any]:
-        values = super().__call__()
-        for (section, key), default in _PATH_DEFAULTS.items():
-            settings = values.setdefault(section, {})
-            path = settings.get(key, default) if isinstance(settings, dict) else None
-            if isinstance(path, list):
-                settings[key] = [self._start_here(one) for one in path]
-            elif not isinstance(default, tuple) and path:
-                settings[key] = self._start_here(path)
-        return values
-
-    def _start_here(self, path: object) -> object:
-        is_path = isinstance(path, str | Path) and str(path) and not str(path).startswith("~")
-        return Path(self._folder, str(path)) if is_path else path
 
 
 class _DuplicateKey(yaml.constructor.ConstructorError):
@@ -229,9 +160,10 @@ def load_settings(
     faults: list[str] = []
     values = _read_config_file(file, faults)
     faults += _unknown_variables(environ)
-    for section, given in _Environment(environ)().items():
-        if isinstance(values.setdefault(section, {}), dict):
-            values[section] |= given
+    for variable, (section, key) in _VARIABLES.items():
+        # A section that is not a dictionary is a fault.
+        if variable in environ and isinstance(values[section], dict):
+            values[section][key] = _read_variable(section, key, environ[variable])
     try:
         settings = Settings(**values)
     except ValidationError as error:
@@ -246,17 +178,61 @@ def _or_current(environ: Mapping[str, str] | None) -> Mapping[str, str]:
 
 
 def _read_config_file(file: Path | None, faults: list[str]) -> dict[str, Any]:
-    """Return the known sections of the file. Append what is wrong with the file to `faults`."""
-    if file is None:
-        return {}
+    """Return all sections of the file. Append what is wrong with the file to `faults`."""
+    values: dict[str, Any] = {}
     try:
-        values = _ConfigFile(file)()
+        values = {} if file is None else _read_sections(file)
     except (OSError, SettingsError, UnicodeError, yaml.YAMLError) as error:
         faults.append(f"{file}: {_file_problem(error)}")
-        return {}
     unknown = values.keys() - _SECTIONS.keys()
     faults += [f"{file}: {name}: unknown section{_suggestion(name, _SECTIONS)}" for name in unknown]
-    return {name: values[name] for name in _SECTIONS if name in values}
+    return {name: values.get(name, {}) for name in _SECTIONS}
+
+
+def _read_sections(file: Path) -> dict[str, Any]:
+    """Return the values of a YAML file. Relative and default paths start at its folder.
+
+    Raises SettingsError, and what reading and parsing raise.
+    """
+    folder = file.absolute().parent
+    sections = yaml.load(file.read_text(encoding="utf-8"), _UniqueKeyLoader) or {}
+    if not isinstance(sections, dict):
+        raise SettingsError(
+            [f"must hold sections ({', '.join(_SECTIONS)}), each with its settings"]
+        )
+    values = {str(name): {} if values is None else values for name, values in sections.items()}
+    for (section, key), default in _PATH_DEFAULTS.items():
+        settings = values.setdefault(section, {})
+        path = settings.get(key, default) if isinstance(settings, dict) else None
+        if isinstance(path, list):
+            settings[key] = [_start_at(folder, one) for one in path]
+        elif not isinstance(default, tuple) and path:
+            settings[key] = _start_at(folder, path)
+    return values
+
+
+def _start_at(folder: Path, path: object) -> object:
+    is_path = isinstance(path, str | Path) and str(path) and not str(path).startswith("~")
+    return Path(folder, str(path)) if is_path else path
+
+
+def _read_variable(section: str, key: str, text: str) -> object:
+    """Return the value of a variable: a number, flag or list in it, else the text.
+
+    The validators of paths take texts, and so do those of lists with commas. Relative paths start
+    at the current folder.
+    """
+    if (section, key) in _PATH_DEFAULTS:
+        return text
+    adapter = TypeAdapter[object](_SECTIONS[section].model_fields[key].annotation)
+    try:
+        return adapter.validate_python(text)
+    except ValidationError:
+        pass
+    try:
+        return adapter.validate_python(orjson.loads(text))
+    except (ValidationError, orjson.JSONDecodeError):
+        return text
 
 
 def _file_problem(error: Exception) -> str:

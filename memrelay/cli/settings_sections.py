@@ -19,7 +19,6 @@ from pydantic import (
     ValidationInfo,
     field_validator,
 )
-from pydantic_settings import NoDecode
 
 from memrelay.bus.client import url as address
 from memrelay.bus.message import IDENTITY_FIELDS, MAX_WEBHOOK_BYTES
@@ -235,21 +234,17 @@ def _validate_grants(value: object) -> tuple[Grant, ...]:
 
 
 FilePath = Annotated[Path, PlainValidator(_validate_path)]
-# NoDecode: an environment variable may list values with commas, not only as JSON.
-BlockFolders = Annotated[tuple[Path, ...], NoDecode, PlainValidator(_validate_block_folders)]
+# An environment variable may list values with commas, not only as JSON.
+BlockFolders = Annotated[tuple[Path, ...], PlainValidator(_validate_block_folders)]
 Host = Annotated[str, AfterValidator(_validate_host)]
-Hosts = Annotated[tuple[str, ...], NoDecode, PlainValidator(_validate_hosts)]
+Hosts = Annotated[tuple[str, ...], PlainValidator(_validate_hosts)]
 OptionalPath = Annotated[Path | None, PlainValidator(_validate_optional_path)]
-TrustedFields = Annotated[tuple[str, ...], NoDecode, PlainValidator(_validate_trusted_fields)]
-Grants = Annotated[tuple[Grant, ...], NoDecode, PlainValidator(_validate_grants)]
-References = Annotated[
-    tuple[str, ...], NoDecode, PlainValidator(_validate_references), Field(repr=False)
-]
+TrustedFields = Annotated[tuple[str, ...], PlainValidator(_validate_trusted_fields)]
+Grants = Annotated[tuple[Grant, ...], PlainValidator(_validate_grants)]
+References = Annotated[tuple[str, ...], PlainValidator(_validate_references), Field(repr=False)]
 PublicUrl = Annotated[str, AfterValidator(_validate_public_url)]
 BasePath = Annotated[str, AfterValidator(_validate_base_path)]
-Proxies = Annotated[
-    tuple[IPv4Network | IPv6Network, ...], NoDecode, PlainValidator(_validate_proxies)
-]
+Proxies = Annotated[tuple[IPv4Network | IPv6Network, ...], PlainValidator(_validate_proxies)]
 EndpointUrl = Annotated[str, AfterValidator(_validate_endpoint_url)]
 Reference = Annotated[str, AfterValidator(_validate_reference), Field(repr=False)]
 BusUrl = Annotated[str, AfterValidator(_validate_bus_url), Field(repr=False)]
@@ -383,7 +378,7 @@ class WebSettings(_Section):
     rate: Annotated[int, Field(ge=0)] = 1_000
     burst: Count = 2_000
     listener_backlog: Count = 1_000
-    jwt: Annotated[tuple[JwtSettings, ...], NoDecode, BeforeValidator(_parse_issuers)] = ()
+    jwt: Annotated[tuple[JwtSettings, ...], BeforeValidator(_parse_issuers)] = ()
 
     @field_validator("public_url")
     @classmethod
