@@ -13,7 +13,7 @@ from tests.support.bundles import make_bundle, make_uid
 from tests.support.child import CHECKOUT, ChildProcess
 from tests.support.system import TestSystem
 
-MOST_MB = 110
+MOST_MB = 85
 WRITES = 5_000
 # Loaded only with `web.jwt` or `memory.seal_keys`, and never by a worker.
 CRYPTOGRAPHY = {"jwt", "cryptography.hazmat", "memrelay.memory.models.shared_stores.sealing"}
