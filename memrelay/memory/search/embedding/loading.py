@@ -121,7 +121,7 @@ class LazyEmbedder:
 def load(options: EmbeddingOptions) -> Embedder:
     """Load the embedder from the module with its model's name. Raises EmbeddingFault."""
     model = options.model
-    # imported here: the libraries take 130 MB, which a worker without embeddings saves
+    # imported here: the libraries take 110 MB, which a worker without embeddings saves
     try:
         return cast(
             Embedder,

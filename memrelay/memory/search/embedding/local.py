@@ -25,7 +25,7 @@ SEVERE = 3  # onnxruntime's log level for errors
 
 
 class LocalEmbedder:
-    """About 100 texts of one or two sentences per second and core; 130 MB; 5 ms for a query.
+    """About 100 texts of one or two sentences per second and core; 110 MB; 5 ms for a query.
 
     The constructor raises EmbeddingFault if the weights or the vocabulary are not the expected
     files.
