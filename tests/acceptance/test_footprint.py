@@ -51,7 +51,7 @@ def test_a_worker_stays_within_its_memory_limit() -> None:
     [
         ("worker", {"aiohttp", "jinja2", "numpy", "Stemmer", "memrelay.web.app", *CRYPTOGRAPHY}),
         ("web", {"mcp", "mcp_types", "jsonschema", "starlette", *CRYPTOGRAPHY}),
-        ("say", {"jinja2", "structlog", "memrelay.worker.service"}),
+        ("say", {"jinja2", "pydantic_settings", "structlog", "memrelay.worker.service"}),
         ("bus", {"aiohttp", "memrelay.web.app", "memrelay.worker.service"}),
     ],
 )
