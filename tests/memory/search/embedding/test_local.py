@@ -64,7 +64,7 @@ def test_the_model_takes_little_more_memory_than_its_matrices() -> None:
         "from memrelay.memory.search.embedding.local import LocalEmbedder\n"
         "def pages(): return int(Path('/proc/self/statm').read_text().split()[1])\n"
         "tune_runtime(); before = pages()\n"
-        "LocalEmbedder(1).embed(['tea']); print(pages() - before)"
+        "embedder = LocalEmbedder(1); embedder.embed(['tea']); print(pages() - before)"
     )
 
     done = subprocess.run(
