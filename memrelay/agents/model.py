@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 import aiohttp
 import orjson
 
-from memrelay.agents.guarded_http import Answer, AnswerTooLong, GuardedClient, PrivateAddress
 from memrelay.agents.wire import parse_response
+from memrelay.outgoing.client import Answer, AnswerTooLong, GuardedClient, PrivateAddress
 
 PATH = "/chat/completions"
 # Attempts for one request, and the pauses between them. Retry-After replaces a pause; the request

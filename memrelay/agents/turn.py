@@ -28,7 +28,6 @@ from langsmith import tracing_context
 from memrelay.agents import history
 from memrelay.agents.calls import Calls, make_calls
 from memrelay.agents.graph import Steps, graph_with, is_answer
-from memrelay.agents.guarded_http import GuardedClient
 from memrelay.agents.history import PROMPT_ID, fit
 from memrelay.agents.model import ChatModel, EmptyText, ModelFault, ModelOptions
 from memrelay.agents.request import TurnRequest, parse_request
@@ -40,6 +39,7 @@ from memrelay.blocks.contract import RunningCall
 from memrelay.memory.engine.timestamps import format_time
 from memrelay.memory.models.agent_memory.checkpoint_table import pack, unpack
 from memrelay.memory.models.agent_memory.conversations import turn_thread
+from memrelay.outgoing.client import GuardedClient
 
 FOLLOW = "[System instructions — follow these for the entire conversation]"
 Json = dict[str, Any]

@@ -32,6 +32,19 @@ from memrelay.memory.models.agent_memory.procedures import (
 from memrelay.memory.models.agent_memory.scopes import Deleted
 from memrelay.memory.models.agent_memory.user_records import UserView
 from memrelay.memory.models.agent_memory.users import Forgotten, Identified, UserContext, UserPage
+from memrelay.memory.models.endpoints.deliveries import (
+    DeliveryPage,
+    DeliveryView,
+    DeliveryWithTries,
+    Redelivered,
+)
+from memrelay.memory.models.endpoints.endpoints import (
+    EndpointCreated,
+    EndpointDeleted,
+    EndpointList,
+    EndpointView,
+    TestSent,
+)
 from memrelay.memory.models.langgraph.items import FoundRecords, PutOutput, Removed, Scopes, Touched
 from memrelay.memory.models.named_memories.entries import EntryPage
 from memrelay.memory.models.named_memories.knowledge import Knowledge, KnowledgeContext
@@ -199,6 +212,22 @@ class RemoteConversations(Noun):
             limit: int = 10, before: str = "", store: str = "") -> ConversationsHistory:
         """Return the newest messages of a conversation, without prompts and results of tools."""
 
+class RemoteDeliveries(Noun):
+    """The operations on deliveries, for the async client."""
+    async def get(self, pipeline: str, id: str) -> DeliveryWithTries:
+        """Return a delivery with its tries."""
+    async def list(self, pipeline: str, *, endpoint: str = "",
+            state: Literal["", "waiting", "delivered", "failed"] = "", type: str = "",
+            before: int = 0, limit: int = 50) -> DeliveryPage:
+        """List deliveries, the newest first. Those that ended 30 days ago are deleted."""
+    async def redeliver(self, pipeline: str, id: str, *,
+            idempotency_key: str | None = None) -> DeliveryView:
+        """Send a delivery again, under its id."""
+    async def redeliver_many(self, pipeline: str, endpoint: str, *,
+            state: Literal["delivered", "failed"] = "failed", since: str = "", until: str = "",
+            idempotency_key: str | None = None) -> Redelivered:
+        """Send up to 10,000 deliveries again, under their ids, the oldest first."""
+
 class RemoteDocuments(Noun):
     """The operations on documents, for the async client."""
     async def collections(self, pipeline: str) -> Collections:
@@ -219,6 +248,37 @@ class RemoteDocuments(Noun):
             min_score: float | None = None, mode: Literal["hybrid", "semantic", "fts"] = "hybrid",
             filter: JsonObject | None = None) -> DocumentHits:
         """Find documents, entries of a named memory or records of a store, best first."""
+
+class RemoteEndpoints(Noun):
+    """The operations on endpoints, for the async client."""
+    async def create(self, pipeline: str, url: str, *, events: Strings = ['*'],
+            filter: JsonObject | None = None, secret: str = "", headers: JsonObject = {},
+            format: Literal["standard", "cloudevents", "slack", "discord"] = "standard",
+            ordered: bool = False, rate: int = 0, description: str = "",
+            idempotency_key: str | None = None) -> EndpointCreated:
+        """Create an endpoint. It gets the events from now on."""
+    async def delete(self, pipeline: str, id: str, *,
+            idempotency_key: str | None = None) -> EndpointDeleted:
+        """Delete an endpoint with its deliveries."""
+    async def enable(self, pipeline: str, id: str, *,
+            idempotency_key: str | None = None) -> EndpointView:
+        """Send to an endpoint again that was switched off. Its waiting deliveries go out now."""
+    async def get(self, pipeline: str, id: str) -> EndpointView:
+        """Return an endpoint with its whole URL."""
+    async def list(self, pipeline: str) -> EndpointList:
+        """List the endpoints of the pipeline, without secrets and paths of URLs."""
+    async def rotate(self, pipeline: str, id: str, *, secret: str = "", overlap_s: int = 86400,
+            idempotency_key: str | None = None) -> EndpointCreated:
+        """Give an endpoint a new secret. Until the overlap ends, both sign each delivery."""
+    async def test(self, pipeline: str, id: str, *, idempotency_key: str | None = None) -> TestSent:
+        """Send an event of the type `endpoint.test`, whatever events the endpoint gets."""
+    async def update(self, pipeline: str, id: str, *, url: str | None = None,
+            events: Strings | None = None, filter: JsonObject | None = None,
+            headers: JsonObject | None = None,
+            format: Literal["standard", "cloudevents", "slack", "discord"] | None = None,
+            ordered: bool | None = None, rate: int | None = None, description: str | None = None,
+            active: bool | None = None, idempotency_key: str | None = None) -> EndpointView:
+        """Change an endpoint. Deliveries that wait are sent by the new values."""
 
 class RemoteEntries(Noun):
     """The operations on entries, for the async client."""
@@ -794,7 +854,9 @@ class RemoteNouns:
     checkpoints: RemoteCheckpoints
     contexts: RemoteContexts
     conversations: RemoteConversations
+    deliveries: RemoteDeliveries
     documents: RemoteDocuments
+    endpoints: RemoteEndpoints
     entries: RemoteEntries
     episodes: RemoteEpisodes
     events: RemoteEvents
@@ -899,6 +961,22 @@ class BlockingConversations(Noun):
             limit: int = 10, before: str = "", store: str = "") -> ConversationsHistory:
         """Return the newest messages of a conversation, without prompts and results of tools."""
 
+class BlockingDeliveries(Noun):
+    """The operations on deliveries, for the blocking client."""
+    def get(self, pipeline: str, id: str) -> DeliveryWithTries:
+        """Return a delivery with its tries."""
+    def list(self, pipeline: str, *, endpoint: str = "",
+            state: Literal["", "waiting", "delivered", "failed"] = "", type: str = "",
+            before: int = 0, limit: int = 50) -> DeliveryPage:
+        """List deliveries, the newest first. Those that ended 30 days ago are deleted."""
+    def redeliver(self, pipeline: str, id: str, *,
+            idempotency_key: str | None = None) -> DeliveryView:
+        """Send a delivery again, under its id."""
+    def redeliver_many(self, pipeline: str, endpoint: str, *,
+            state: Literal["delivered", "failed"] = "failed", since: str = "", until: str = "",
+            idempotency_key: str | None = None) -> Redelivered:
+        """Send up to 10,000 deliveries again, under their ids, the oldest first."""
+
 class BlockingDocuments(Noun):
     """The operations on documents, for the blocking client."""
     def collections(self, pipeline: str) -> Collections:
@@ -919,6 +997,36 @@ class BlockingDocuments(Noun):
             min_score: float | None = None, mode: Literal["hybrid", "semantic", "fts"] = "hybrid",
             filter: JsonObject | None = None) -> DocumentHits:
         """Find documents, entries of a named memory or records of a store, best first."""
+
+class BlockingEndpoints(Noun):
+    """The operations on endpoints, for the blocking client."""
+    def create(self, pipeline: str, url: str, *, events: Strings = ['*'],
+            filter: JsonObject | None = None, secret: str = "", headers: JsonObject = {},
+            format: Literal["standard", "cloudevents", "slack", "discord"] = "standard",
+            ordered: bool = False, rate: int = 0, description: str = "",
+            idempotency_key: str | None = None) -> EndpointCreated:
+        """Create an endpoint. It gets the events from now on."""
+    def delete(self, pipeline: str, id: str, *,
+            idempotency_key: str | None = None) -> EndpointDeleted:
+        """Delete an endpoint with its deliveries."""
+    def enable(self, pipeline: str, id: str, *, idempotency_key: str | None = None) -> EndpointView:
+        """Send to an endpoint again that was switched off. Its waiting deliveries go out now."""
+    def get(self, pipeline: str, id: str) -> EndpointView:
+        """Return an endpoint with its whole URL."""
+    def list(self, pipeline: str) -> EndpointList:
+        """List the endpoints of the pipeline, without secrets and paths of URLs."""
+    def rotate(self, pipeline: str, id: str, *, secret: str = "", overlap_s: int = 86400,
+            idempotency_key: str | None = None) -> EndpointCreated:
+        """Give an endpoint a new secret. Until the overlap ends, both sign each delivery."""
+    def test(self, pipeline: str, id: str, *, idempotency_key: str | None = None) -> TestSent:
+        """Send an event of the type `endpoint.test`, whatever events the endpoint gets."""
+    def update(self, pipeline: str, id: str, *, url: str | None = None,
+            events: Strings | None = None, filter: JsonObject | None = None,
+            headers: JsonObject | None = None,
+            format: Literal["standard", "cloudevents", "slack", "discord"] | None = None,
+            ordered: bool | None = None, rate: int | None = None, description: str | None = None,
+            active: bool | None = None, idempotency_key: str | None = None) -> EndpointView:
+        """Change an endpoint. Deliveries that wait are sent by the new values."""
 
 class BlockingEntries(Noun):
     """The operations on entries, for the blocking client."""
@@ -1487,7 +1595,9 @@ class BlockingNouns:
     checkpoints: BlockingCheckpoints
     contexts: BlockingContexts
     conversations: BlockingConversations
+    deliveries: BlockingDeliveries
     documents: BlockingDocuments
+    endpoints: BlockingEndpoints
     entries: BlockingEntries
     episodes: BlockingEpisodes
     events: BlockingEvents
@@ -1584,6 +1694,19 @@ class EmbeddedConversations(Noun):
             before: str = "") -> ConversationsHistory:
         """Return the newest messages of a conversation, without prompts and results of tools."""
 
+class EmbeddedDeliveries(Noun):
+    """The operations on deliveries, for the embedded store."""
+    def get(self, id: str) -> DeliveryWithTries:
+        """Return a delivery with its tries."""
+    def list(self, *, endpoint: str = "", state: Literal["", "waiting", "delivered", "failed"] = "",
+            type: str = "", before: int = 0, limit: int = 50) -> DeliveryPage:
+        """List deliveries, the newest first. Those that ended 30 days ago are deleted."""
+    def redeliver(self, id: str) -> DeliveryView:
+        """Send a delivery again, under its id."""
+    def redeliver_many(self, endpoint: str, *, state: Literal["delivered", "failed"] = "failed",
+            since: str = "", until: str = "") -> Redelivered:
+        """Send up to 10,000 deliveries again, under their ids, the oldest first."""
+
 class EmbeddedDocuments(Noun):
     """The operations on documents, for the embedded store."""
     def collections(self) -> Collections:
@@ -1601,6 +1724,32 @@ class EmbeddedDocuments(Noun):
             mode: Literal["hybrid", "semantic", "fts"] = "hybrid",
             filter: JsonObject | None = None) -> DocumentHits:
         """Find documents, entries of a named memory or records of a store, best first."""
+
+class EmbeddedEndpoints(Noun):
+    """The operations on endpoints, for the embedded store."""
+    def create(self, url: str, *, events: Strings = ['*'], filter: JsonObject | None = None,
+            secret: str = "", headers: JsonObject = {},
+            format: Literal["standard", "cloudevents", "slack", "discord"] = "standard",
+            ordered: bool = False, rate: int = 0, description: str = "") -> EndpointCreated:
+        """Create an endpoint. It gets the events from now on."""
+    def delete(self, id: str) -> EndpointDeleted:
+        """Delete an endpoint with its deliveries."""
+    def enable(self, id: str) -> EndpointView:
+        """Send to an endpoint again that was switched off. Its waiting deliveries go out now."""
+    def get(self, id: str) -> EndpointView:
+        """Return an endpoint with its whole URL."""
+    def list(self) -> EndpointList:
+        """List the endpoints of the pipeline, without secrets and paths of URLs."""
+    def rotate(self, id: str, *, secret: str = "", overlap_s: int = 86400) -> EndpointCreated:
+        """Give an endpoint a new secret. Until the overlap ends, both sign each delivery."""
+    def test(self, id: str) -> TestSent:
+        """Send an event of the type `endpoint.test`, whatever events the endpoint gets."""
+    def update(self, id: str, *, url: str | None = None, events: Strings | None = None,
+            filter: JsonObject | None = None, headers: JsonObject | None = None,
+            format: Literal["standard", "cloudevents", "slack", "discord"] | None = None,
+            ordered: bool | None = None, rate: int | None = None, description: str | None = None,
+            active: bool | None = None) -> EndpointView:
+        """Change an endpoint. Deliveries that wait are sent by the new values."""
 
 class EmbeddedEntries(Noun):
     """The operations on entries, for the embedded store."""
@@ -2096,7 +2245,9 @@ class EmbeddedNouns:
     checkpoints: EmbeddedCheckpoints
     contexts: EmbeddedContexts
     conversations: EmbeddedConversations
+    deliveries: EmbeddedDeliveries
     documents: EmbeddedDocuments
+    endpoints: EmbeddedEndpoints
     entries: EmbeddedEntries
     episodes: EmbeddedEpisodes
     events: EmbeddedEvents

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 Access = Literal["search", "read", "write", "append", "delete", "admin"]
 # A store of each pipeline that holds the records of one memory model.
-BuiltInStore = Literal["", "memories", "stores", "recipes", "langgraph"]
+BuiltInStore = Literal["", "memories", "stores", "recipes", "langgraph", "endpoints"]
 # The argument that selects a store of the pipeline.
 STORE = "store"
 # The input field of a changing operation that only returns what the call would do.

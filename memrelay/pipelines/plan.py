@@ -179,7 +179,7 @@ class Plan:
         self.vector_stores = {
             name
             for store, name in self.built_in_stores.items()
-            if store not in ("memories", "recipes")
+            if store not in ("memories", "recipes", "endpoints")
         }
         self.all_stores = tuple(dict.fromkeys((*self.stores, *self.built_in_stores.values())))
         searched = {agent.store for agent in planned if agent.args.embeds}

@@ -143,6 +143,7 @@ class Worker:
                 Replication.of(options.address),
                 await catalog.identify(),
                 options.secrets,
+                options.may_call_private,
             )
             await self._serve(threads, shared, SessionMemory(host_locks))
 

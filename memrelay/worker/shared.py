@@ -149,6 +149,8 @@ class WorkerContext:
     replication: Replication
     storage: str
     secrets: SecretResolver = NO_SECRETS
+    # Whether requests may go to private addresses.
+    may_call_private: bool = False
     clock: BusClock = field(default_factory=BusClock)
     isolation: CrashIsolation = field(default_factory=CrashIsolation)
     public_limit: PublicMessageLimit = field(default_factory=PublicMessageLimit)

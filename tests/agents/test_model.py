@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from memrelay.agents.guarded_http import MAX_ANSWER, GuardedClient
 from memrelay.agents.model import ChatModel, EmptyText, ModelFault, ModelOptions
+from memrelay.outgoing.client import MAX_ANSWER, GuardedClient
 from tests.support.model_server import Json, ModelServer, Raw, calls, fault
 
 HELLO = [{"role": "user", "content": "hello"}]

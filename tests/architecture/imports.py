@@ -24,7 +24,7 @@ class Allowed:
 
 
 # Leaves that import nothing of Memrelay: every package may use them.
-LEAVES = ("installation", "logs")
+LEAVES = ("installation", "logs", "outgoing")
 RULES = {
     "memory": Allowed(never=(*REDIS, "aiohttp")),
     "bus": Allowed(),
@@ -57,6 +57,7 @@ RULES = {
     "integrations": Allowed(
         own=("client", "agents", "memory.models.shared_stores.tool"), never=(*REDIS, "apsw")
     ),
+    "outgoing": Allowed(never=REDIS),
 }
 
 

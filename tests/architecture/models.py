@@ -18,6 +18,8 @@ WITHOUT_MODELS = (
     *("worker", "bus", "pipelines"),
     *("web/server", "web/auth", "web/api"),
 )
+# Folders there that exist only for one model: a face in its manifest.
+FACES = ("memrelay/worker/endpoints/",)
 # The command line may import models where a command is about them.
 CLI, COMMANDS = "memrelay/cli/", "memrelay/cli/commands/"
 
@@ -39,6 +41,8 @@ def knows_no_model(path: str) -> bool:
     """Return whether a file must work without any model."""
     core = [f"memrelay/memory/{name}/" for name in CORE]
     others = [f"memrelay/{name}/" for name in WITHOUT_MODELS]
+    if path.startswith(FACES):
+        return False
     if path.startswith(CLI):
         return not path.startswith(COMMANDS)
     return path.startswith((*core, *others)) or path == "memrelay/memory/operations.py"

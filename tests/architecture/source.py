@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 YARDSTICK = ROOT / "benchmarks" / "yardstick"  # an exact copy of fixed programs
 PACKAGES = (
     *("memory", "bus", "agents", "blocks", "pipelines", "worker", "web", "cli"),
-    *("client", "embedded", "integrations"),
+    *("client", "embedded", "integrations", "outgoing"),
 )
 
 

@@ -19,6 +19,8 @@ CALLS = {
     "deploy": f"deploy {SAMPLE} --uid third",
     "blocks": "blocks",
     "check": f"check {SAMPLE}",
+    "deliveries": "deliveries list first",
+    "endpoints": "endpoints list first",
     "export": "export first --records -o records.jsonl",
     "import": "import first records.jsonl",
     "rollback": "rollback first --to 1",

@@ -222,13 +222,33 @@ def lines_of(root: Path) -> list[str]:
     return [to_json(line).decode() for line in lines]
 
 
-FILLS = {"memories": fill_memories, "recipes": fill_recipes, "stores": fill_stores}
-IDS = {"memories": MEMORY_ID, "recipes": RECIPES_ID, "stores": STORES_ID}
+def fill_endpoints(tx: Store) -> Json:
+    """Fill in 100 endpoints with 200 deliveries each, less one endpoint."""
+    made = [call(tx, "endpoints.create", url="https://example.com/hook") for _ in range(99)]
+    for one in made:
+        for _ in range(200):
+            sent = call(tx, "endpoints.test", id=one.endpoint.id)
+    return {"endpoint": made[0].endpoint.id, "delivery": sent.delivery}
+
+
+FILLS = {
+    "memories": fill_memories,
+    "recipes": fill_recipes,
+    "stores": fill_stores,
+    "endpoints": fill_endpoints,
+}
+IDS = {
+    "memories": MEMORY_ID,
+    "recipes": RECIPES_ID,
+    "stores": STORES_ID,
+    "endpoints": "instances/c0ffee00/endpoints",
+}
 
 
 GRAPH = {"instance": "$graph"}
 ENTRY, RECORD = {"id": "$entry"}, {"guid": "$guid"}
 AGENT = {"agent": "a1"}
+ENDPOINT, ENDPOINT_OF = {"id": "$endpoint"}, {"endpoint": "$endpoint"}
 THREAD = {"thread": "t"}
 CHAT = {"sort": "chat", "id": "c1", "agent": "a1"}
 # A valid input of each operation, of which the test varies each field, and further large ones.
@@ -269,6 +289,18 @@ INPUTS: dict[str, tuple[Json, ...]] = {
     "episodes.get": ({"id": "$episode"},),
     "episodes.list": ({},),
     "episodes.rate": ({"id": "$episode", "rating": 1},),
+    "deliveries.get": ({"id": "$delivery"},),
+    "deliveries.list": ({},),
+    "deliveries.redeliver": ({"id": "$delivery"},),
+    "deliveries.redeliver_many": (ENDPOINT_OF,),
+    "endpoints.create": ({"url": "https://example.com"},),
+    "endpoints.delete": (ENDPOINT,),
+    "endpoints.enable": (ENDPOINT,),
+    "endpoints.get": (ENDPOINT,),
+    "endpoints.list": ({},),
+    "endpoints.rotate": (ENDPOINT,),
+    "endpoints.test": (ENDPOINT,),
+    "endpoints.update": (ENDPOINT,),
     "events.append": ({"instance": "i", "events": [EVENT]},),
     "events.query": ({"instance": "i"},),
     "facts.delete": ({"id": "$fact"},),

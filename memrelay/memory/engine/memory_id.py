@@ -14,7 +14,7 @@ SEGMENT = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
 RESERVED_NAMES = re.compile(r"\.db[-.]|^owner\.lock$")
 MAX_SEGMENTS = 8
 # Names of the stores in a pipeline's folder that belong to a memory model.
-BUILT_IN_STORES = ("memories", "stores", "recipes", "langgraph")
+BUILT_IN_STORES = ("memories", "stores", "recipes", "langgraph", "endpoints")
 # Built-in stores whose records only their own operations reach, since these check the access.
 CLOSED_STORE = re.compile(r"instances/[^/]+/stores")
 RULE = (

@@ -20,6 +20,7 @@ MODELS = (
     "memrelay.memory.models.langgraph",
     "memrelay.memory.models.agent_memory",
     "memrelay.memory.models.recipes",
+    "memrelay.memory.models.endpoints",
 )
 
 

@@ -41,6 +41,10 @@ GROUPS = {
         "Webhooks", PIPELINES, "Deliver messages of other services to an agent; list requests."
     ),
     "dead_letters": Group("Dead letters", PIPELINES, "List, replay and drop failed messages."),
+    "endpoints": Group("Endpoints", PIPELINES, "Send signed webhooks when a memory changes."),
+    "deliveries": Group(
+        "Deliveries", PIPELINES, "Follow the webhooks to endpoints, and send them again."
+    ),
     "records": Group("Records", RECORDS, "Write, search, change, restore and erase records."),
     "changes": Group("Changes", RECORDS, "Follow the changes of a store in order."),
     "stores": Group("Stores", RECORDS, "List the stores of an agent and configure them."),

@@ -16,6 +16,7 @@ from memrelay.memory.engine.stores import OpenStores
 from memrelay.memory.engine.threads import DatabaseThread
 from memrelay.memory.errors import StoreBroken, StoreBusy
 from memrelay.pipelines.plan import Plan
+from memrelay.worker.background.deliveries import DeliveryTask
 from memrelay.worker.background.erasure import ErasureTask
 from memrelay.worker.background.expiry import ExpiryTask
 from memrelay.worker.background.index_merge import IndexMergeTask
@@ -40,7 +41,7 @@ from memrelay.worker.run.outcome import Outcome
 from memrelay.worker.run.queries import Queries
 from memrelay.worker.run.recovery import Recovery, RecoveryTurns, close_stores
 from memrelay.worker.run.retries import Retries
-from memrelay.worker.run.store_features import find_features
+from memrelay.worker.run.store_features import ENDPOINTS, find_features
 from memrelay.worker.shared import WorkerContext
 from memrelay.worker.waiting import in_background, wait
 
@@ -104,6 +105,7 @@ class GroupParts:
     expiry: ExpiryTask
     index_merge: IndexMergeTask
     erasure: ErasureTask
+    deliveries: DeliveryTask
 
 
 class Group:
@@ -121,6 +123,7 @@ class Group:
         self._wake_event = parts.wake_event
         self._retry, self._recovery = parts.retry, parts.recovery
         self._continuations, self._prefetch = parts.continuations, parts.prefetch
+        self._endpoint_stores = parts.deliveries.stores
         self._publishes_in_public = any(plan.public for plan in plans)
         # The next inputs, from all queues (`_serve`). Those that a full batch left over come first.
         self._todo: deque[Work] = deque()
@@ -198,6 +201,7 @@ class Group:
                 in_background(parts.expiry.run()),
                 in_background(parts.index_merge.run()),
                 in_background(parts.erasure.run(lease.control)),
+                in_background(parts.deliveries.run()),
             ):
                 await self._serve(lease)
                 is_idle = self._is_idle
@@ -270,13 +274,13 @@ class Group:
         checkpoint = lease.find_idle_checkpoint()
         if checkpoint is None or checkpoint.embedder != self._parts.vectors.embedder_name:
             return False
-        features = find_features(self.plans)
-        later = partial(_take_over_later, names=self.stores, features=features, epoch=lease.epoch)
-        await self._parts.thread.run(later)
+        later = partial(_take_over_later, plans=self.plans, names=self.stores, epoch=lease.epoch)
+        has_endpoints = await self._parts.thread.run(later)
         self._parts.vectors.rest(checkpoint.wanted, checkpoint.fingerprints)
         self._parts.expiry.rest(checkpoint.due_ms)
         self._parts.index_merge.rest()
         self._parts.erasure.rest()
+        self._parts.deliveries.rest(has_endpoints=has_endpoints)
         self._recovery.skip()
         self._is_at_rest = True
         return True
@@ -292,7 +296,14 @@ class Group:
             or self._continuations.stores
             or self._prefetch.has_calls
         ) and all(
-            task.is_idle for task in (parts.vectors, parts.expiry, parts.index_merge, parts.erasure)
+            task.is_idle
+            for task in (
+                parts.vectors,
+                parts.expiry,
+                parts.index_merge,
+                parts.erasure,
+                parts.deliveries,
+            )
         )
 
     async def _rest(self, lease: GroupLease) -> None:
@@ -395,6 +406,10 @@ class Group:
         self._parts.vectors.wake(result.embedded, result.imported)
         self._parts.expiry.wake()
         self._parts.index_merge.wake(result.marks)
+        if result.changes and self._parts.deliveries.has_endpoints:
+            self._parts.deliveries.note_changes()
+        if not self._endpoint_stores.isdisjoint(result.marks):
+            await self._parts.deliveries.configure()
 
     def _make_batch(
         self, work: Sequence[Work], dead_letters: KnownDeadLetters, journal: AttemptJournal | None
@@ -520,16 +535,19 @@ def create_group(
         ExpiryTask(stores, thread, shared.limits.history_days, shared.clock, announce),
         IndexMergeTask(stores, thread, vectors.wake),
         ErasureTask(plans, stores, thread, shared, continuations.drop),
+        DeliveryTask(plans, thread, shared),
     )
     return Group(plans, stores, parts, shared)
 
 
 def _take_over_later(
-    stores: OpenStores, names: Sequence[str], features: Mapping[str, frozenset[str]], epoch: int
-) -> None:
-    stores.compose(features)
+    stores: OpenStores, plans: Sequence[Plan], names: Sequence[str], epoch: int
+) -> bool:
+    """Return whether a pipeline has endpoints."""
+    stores.compose(find_features(plans, stores))
     for name in names:
         stores.take_over_later(name, epoch)
+    return any(stores.exists(plan.built_in_stores[ENDPOINTS]) for plan in plans)
 
 
 def make_group_key(plans: Iterable[Plan]) -> frozenset[tuple[str, str]]:

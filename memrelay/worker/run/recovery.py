@@ -5,7 +5,7 @@ The group takes over its stores, runs what was in flight, and clears the journal
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from itertools import product
@@ -16,6 +16,7 @@ from memrelay.logs import get_logger
 from memrelay.memory.engine.models import list_hooks, load
 from memrelay.memory.engine.stores import OpenStores
 from memrelay.memory.errors import StoreBroken, StoreFenced
+from memrelay.pipelines.plan import Plan
 from memrelay.worker.ownership.group_lease import GroupLease
 from memrelay.worker.run.busy_retry import BusyRetry
 from memrelay.worker.run.inputs import parse_arrival
@@ -64,9 +65,7 @@ class Recovery:
         """
         self._first_stores = {plan.uid: plan.stores[0] for plan in lease.plans}
         former = await self._find_former_stores(lease)
-        take_over = partial(
-            _take_over, names=self._stores, former=former, features=find_features(lease.plans)
-        )
+        take_over = partial(_take_over, names=self._stores, former=former, plans=lease.plans)
         while True:
             try:
                 taken = await self._retry.in_thread(partial(take_over, epoch=lease.epoch))
@@ -153,11 +152,11 @@ def _take_over(
     stores: OpenStores,
     names: Sequence[str],
     former: Sequence[str],
-    features: Mapping[str, frozenset[str]],
+    plans: Sequence[Plan],
     epoch: int,
 ) -> _Taken:
     """Raises StoreFenced if a store has a higher epoch."""
-    stores.compose(features)
+    stores.compose(find_features(plans, stores))
     for name in names:
         stores.take_over(name, epoch)
     usable = _take_over_former(stores, former, epoch)

@@ -124,6 +124,16 @@ TABLES = {
         "(1, 'grant.created', :text, '', NULL), (1, 'grant.created', '', :text, NULL), "
         "(1, 'grant.created', '', '', json_array(:text))",
     ),
+    # Without texts of records; endpoints.delete removes them.
+    "endpoints": Table("has secrets"),
+    "delivery_cursors": Table("has numbers of this store"),
+    "deliveries": Table(
+        HERE,
+        "INSERT INTO deliveries VALUES (1, 'a', 'e', 's', 1, :text, 's', NULL, 1, 0, 1, 0, NULL), "
+        "(2, 'b', 'e', 's', 1, 't', :text, NULL, 1, 0, 1, 0, NULL), "
+        "(3, 'c', 'e', 's', 1, 't', 's', json_array(:text), 1, 0, 1, 0, NULL)",
+    ),
+    "delivery_tries": Table(HERE, "INSERT INTO delivery_tries VALUES (1, 1, 1, 1, 1, 200, :text)"),
     "inbox": Table(HERE, "INSERT INTO inbox(id, bundle, outputs) VALUES ('i', 'b', :blob)"),
     "pending": Table(
         HERE,

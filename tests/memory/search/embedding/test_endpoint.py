@@ -14,7 +14,7 @@ import pytest
 from memrelay.memory.errors import EmbeddingFault, EmbeddingUnavailable, TextRejected
 from memrelay.memory.search.embedding.embedder import EmbeddingOptions
 from memrelay.memory.search.embedding.endpoint import MOST_CHARACTERS, TOGETHER, Endpoint
-from memrelay.memory.search.embedding.outgoing import is_public
+from memrelay.outgoing.addresses import is_public
 from tests.support.embedding_server import KEY, EmbeddingServer, embedding_server
 
 

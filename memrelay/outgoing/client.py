@@ -14,7 +14,7 @@ import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
-from memrelay.memory.search.embedding.outgoing import is_public
+from memrelay.outgoing.addresses import is_public
 
 CONNECT_S = 10.0
 # Bytes of an answer.

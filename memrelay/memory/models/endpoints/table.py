@@ -1,0 +1,241 @@
+"""The tables of endpoints and deliveries in the built-in store `endpoints`."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import orjson
+
+from memrelay.memory.engine.table import StoreTable
+
+WAITING, DELIVERED, FAILED = 0, 1, 2
+STATES = ("waiting", "delivered", "failed")
+DAY_MS = 86_400_000
+# How long ended deliveries are kept.
+KEPT_MS = 30 * DAY_MS
+DELETED_TOGETHER = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointSpec:
+    """What an endpoint gets, and how it is sent."""
+
+    url: str
+    events: tuple[str, ...] = ("*",)
+    filter: Any = None
+    format: str = "standard"
+    headers: tuple[tuple[str, str], ...] = ()
+    ordered: bool = False
+    rate: int = 0
+    description: str = ""
+
+
+class Secret(NamedTuple):
+    """A signing secret, or a reference to one. `until` is Unix ms, None for no end."""
+
+    value: str
+    until: int | None = None
+
+
+class Endpoint(NamedTuple):
+    """A row of `endpoints`. Times are Unix ms."""
+
+    id: str
+    spec: EndpointSpec
+    secrets: tuple[Secret, ...]
+    disabled: str
+    created_at: int
+    updated_at: int
+    failures: int = 0
+    failing_since: int | None = None
+    last_at: int | None = None
+    last_answer: str = ""
+
+
+class Delivery(NamedTuple):
+    """A row of `deliveries`. Times are Unix ms."""
+
+    n: int
+    id: str
+    endpoint: str
+    store: str
+    change: int
+    type: str
+    subject: str
+    data: str | None
+    at: int
+    state: int
+    due: int
+    tries: int
+    ended_at: int | None
+
+
+class Try(NamedTuple):
+    """A row of `delivery_tries`."""
+
+    number: int
+    at: int
+    took_ms: int
+    status: int
+    answer: str
+
+
+COLUMNS = ", ".join(Endpoint._fields)
+DELIVERY_COLUMNS = ", ".join(Delivery._fields)
+NEW_COLUMNS = "id, endpoint, store, change, type, subject, data, at, state, due, tries"
+PUT = f"REPLACE INTO endpoints({COLUMNS}) VALUES ({', '.join('?' * len(Endpoint._fields))})"
+INSERT = f"INSERT OR IGNORE INTO deliveries({NEW_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0, ?, 0)"
+UPDATE = "UPDATE deliveries SET state = ?, due = ?, tries = ?, ended_at = ? WHERE n = ?"
+SELECT = f"SELECT {DELIVERY_COLUMNS} FROM deliveries"
+DUE = f"{SELECT} WHERE endpoint = ? AND state = 0 AND due <= ? ORDER BY due, n LIMIT ?"
+OLDEST = f"{SELECT} WHERE endpoint = ? AND state = 0 ORDER BY n LIMIT ?"
+NEXT_DUE = "SELECT min(due) FROM deliveries WHERE endpoint = ? AND state = 0"
+SURPLUS = (
+    "UPDATE deliveries SET state = 2, ended_at = ?1 WHERE n IN (SELECT n FROM deliveries "
+    "WHERE endpoint = ?2 AND state = 0 ORDER BY n LIMIT max(0, ?3))"
+)
+# Their numbers go on after a redelivery, which counts the tries anew.
+INSERT_TRY = (
+    "INSERT INTO delivery_tries(delivery, number, at, took_ms, status, answer) "
+    "SELECT ?1, coalesce(max(number), 0) + 1, ?2, ?3, ?4, ?5 "
+    "FROM delivery_tries WHERE delivery = ?1"
+)
+ENDED = "SELECT n FROM deliveries WHERE ended_at < ? ORDER BY ended_at LIMIT ?"
+
+
+class EndpointTable(StoreTable):
+    """Reads and writes endpoints, deliveries and their tries."""
+
+    def put(self, endpoint: Endpoint) -> None:
+        """Write an endpoint in place of the one with its id."""
+        values = endpoint._replace(
+            spec=orjson.dumps(endpoint.spec).decode(),  # type: ignore[arg-type]
+            secrets=orjson.dumps([tuple(one) for one in endpoint.secrets]).decode(),  # type: ignore[arg-type]
+        )
+        self._connection.execute(PUT, values)
+
+    def find(self, id_: str) -> Endpoint | None:
+        """Return an endpoint, None if there is none with that id."""
+        return next(self._endpoints(" WHERE id = ?", (id_,)), None)
+
+    def all(self) -> list[Endpoint]:
+        """Return all endpoints, the oldest first."""
+        return list(self._endpoints(" ORDER BY created_at, id"))
+
+    def count(self) -> int:
+        """Return the number of endpoints."""
+        return int(self._connection.execute("SELECT count(*) FROM endpoints").get)
+
+    def _endpoints(self, which: str, values: Sequence[Any] = ()) -> Iterator[Endpoint]:
+        for row in self._connection.execute(f"SELECT {COLUMNS} FROM endpoints{which}", values):
+            found = Endpoint._make(row)
+            spec = orjson.loads(row[1])
+            spec["events"] = tuple(spec["events"])
+            spec["headers"] = tuple(map(tuple, spec["headers"]))
+            secrets = tuple(Secret(*one) for one in orjson.loads(row[2]))
+            yield found._replace(spec=EndpointSpec(**spec), secrets=secrets)
+
+    def delete(self, id_: str) -> None:
+        """Delete an endpoint with its deliveries."""
+        which = "(SELECT n FROM deliveries WHERE endpoint = ?)"
+        self._connection.execute(f"DELETE FROM delivery_tries WHERE delivery IN {which}", (id_,))
+        self._connection.execute("DELETE FROM deliveries WHERE endpoint = ?", (id_,))
+        self._connection.execute("DELETE FROM endpoints WHERE id = ?", (id_,))
+
+    def cursor(self, store: str) -> int | None:
+        """Return the last change of a store that has become deliveries, None if none has."""
+        found: int | None = self._connection.execute(
+            "SELECT n FROM delivery_cursors WHERE store = ?", (store,)
+        ).get
+        return found
+
+    def set_cursor(self, store: str, n: int) -> None:
+        """Note the last change of a store that has become deliveries."""
+        self._connection.execute("REPLACE INTO delivery_cursors VALUES (?, ?)", (store, n))
+
+    def add(self, rows: Iterable[tuple[Any, ...]]) -> None:
+        """Add waiting deliveries: (id, endpoint, store, change, type, subject, data, at, due).
+
+        Those whose id exists are left as they are.
+        """
+        self._connection.executemany(INSERT, rows)
+
+    def due(self, endpoint: str, now_ms: int, most: int) -> list[Delivery]:
+        """Return deliveries whose try is due, those that are due the longest first."""
+        rows = self._connection.execute(DUE, (endpoint, now_ms, most))
+        return [Delivery._make(row) for row in rows]
+
+    def oldest(self, endpoint: str, most: int) -> list[Delivery]:
+        """Return the oldest waiting deliveries, due or not."""
+        return [Delivery._make(row) for row in self._connection.execute(OLDEST, (endpoint, most))]
+
+    def next_due(self, endpoint: str) -> int | None:
+        """Return when the next try of an endpoint is due, Unix ms. None if none waits."""
+        found: int | None = self._connection.execute(NEXT_DUE, (endpoint,)).get
+        return found
+
+    def counts(self, endpoint: str) -> tuple[int, int, int]:
+        """Return the number of waiting, delivered and failed deliveries."""
+        counts = dict(
+            self._connection.execute(
+                "SELECT state, count(*) FROM deliveries WHERE endpoint = ? GROUP BY state",
+                (endpoint,),
+            )
+        )
+        return counts.get(WAITING, 0), counts.get(DELIVERED, 0), counts.get(FAILED, 0)
+
+    def fail_oldest(self, endpoint: str, most_waiting: int, now_ms: int) -> int:
+        """End the oldest waiting deliveries above a number as failed. Return how many."""
+        surplus = self.counts(endpoint)[WAITING] - most_waiting
+        if surplus > 0:
+            self._connection.execute(SURPLUS, (now_ms, endpoint, surplus))
+        return max(0, surplus)
+
+    def note_try(self, delivery: Delivery, one: Try) -> None:
+        """Write a try, and the delivery as it is after it."""
+        after = (delivery.state, delivery.due, delivery.tries, delivery.ended_at, delivery.n)
+        self._connection.execute(UPDATE, after)
+        self._connection.execute(INSERT_TRY, (delivery.n, *one[1:]))
+
+    def find_delivery(self, id_: str) -> Delivery | None:
+        """Return a delivery, None if there is none with that id."""
+        return next(self.select("WHERE id = ?", (id_,)), None)
+
+    def select(self, which: str, values: Sequence[Any]) -> Iterator[Delivery]:
+        """Yield the deliveries of a WHERE clause without text from users."""
+        return map(Delivery._make, self._connection.execute(f"{SELECT} {which}", values))
+
+    def tries(self, delivery: int) -> list[Try]:
+        """Return the tries of a delivery, the first one first."""
+        rows = self._connection.execute(
+            "SELECT number, at, took_ms, status, answer FROM delivery_tries "
+            "WHERE delivery = ? ORDER BY number",
+            (delivery,),
+        )
+        return [Try._make(row) for row in rows]
+
+    def wait_again(self, delivery: Delivery, now_ms: int) -> None:
+        """Let a delivery be sent again now, with its id and all its tries before it."""
+        self._connection.execute(UPDATE, (WAITING, now_ms, 0, None, delivery.n))
+
+    def hurry(self, endpoint: str, now_ms: int) -> None:
+        """Make all waiting deliveries of an endpoint due now, with all their tries before them."""
+        self._connection.execute(
+            "UPDATE deliveries SET due = ?1, tries = 0 WHERE endpoint = ?2 AND state = 0",
+            (now_ms, endpoint),
+        )
+
+    def forget_answers(self, store: str) -> int:
+        """Remove the answers to deliveries of a store, which may quote erased texts."""
+        self._connection.execute(
+            "UPDATE delivery_tries SET answer = '' WHERE answer <> '' AND delivery IN "
+            "(SELECT n FROM deliveries WHERE store = ?)",
+            (store,),
+        )
+        return self._connection.changes()
+
+    def delete_ended(self, now_ms: int) -> None:
+        """Delete some deliveries that ended KEPT_MS ago."""
+        ended = list(self._connection.execute(ENDED, (now_ms - KEPT_MS, DELETED_TOGETHER)))
+        self._connection.executemany("DELETE FROM delivery_tries WHERE delivery = ?", ended)
+        self._connection.executemany("DELETE FROM deliveries WHERE n = ?", ended)

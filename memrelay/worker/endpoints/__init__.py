@@ -1,0 +1,1 @@
+"""Deliveries to endpoints: bodies, signatures and requests. Loaded with the first endpoint."""

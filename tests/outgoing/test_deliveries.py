@@ -1,0 +1,167 @@
+"""Changes of a memory go to the endpoints of its pipeline, signed, once each under a stable id."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from standardwebhooks import Webhook
+
+from tests.support.bundles import make_bundle, make_commands, make_uid
+from tests.support.calls import call
+from tests.support.system import TestSystem
+from tests.support.waiting import wait_for
+from tests.support.webhook_receiver import Reply, WebhookReceiver
+
+NOTES = "instances/${pipeline_uid}/notes"
+
+
+@pytest.fixture(scope="module")
+def system() -> Iterator[TestSystem]:
+    with TestSystem() as system:
+        system.start_worker(may_call_private=True)
+        yield system
+
+
+def deploy(system: TestSystem) -> str:
+    uid = make_uid()
+    system.deploy(make_bundle(uid, *make_commands(NOTES)))
+    return uid
+
+
+def create(system: TestSystem, uid: str, url: str, **fields: Any) -> Any:
+    return call(system, uid, "endpoints.create", {"url": url, **fields})
+
+
+def write(system: TestSystem, uid: str, text: str) -> str:
+    return str(call(system, uid, "records.create", {"content": text})["guid"])
+
+
+def list_deliveries(system: TestSystem, uid: str, **which: Any) -> list[dict[str, Any]]:
+    return list(call(system, uid, "deliveries.list", which)["items"])
+
+
+def await_states(system: TestSystem, uid: str, *states: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+
+    def has_states() -> bool:
+        found[:] = list_deliveries(system, uid)
+        return [one["state"] for one in found] == list(states)
+
+    wait_for(has_states, f"the deliveries are {states}: {found}")
+    return found
+
+
+def test_a_change_is_delivered_with_a_valid_signature(system: TestSystem) -> None:
+    uid = deploy(system)
+    write(system, uid, "before the endpoint")
+    with WebhookReceiver() as receiver:
+        created = create(system, uid, receiver.url)
+        guid = write(system, uid, "The meeting is at 3pm")
+        (request,) = receiver.wait(1)
+        Webhook(created["secret"]).verify(request.body, request.headers)
+        event = request.json
+        assert event["type"] == "record.created"
+        assert event["data"]["guid"] == guid
+        assert event["data"]["content"] == "The meeting is at 3pm"
+        assert event["data"]["store"] == f"instances/{uid}/notes"
+        (delivery,) = await_states(system, uid, "delivered")
+        assert delivery["id"] == request.id
+        tries = call(system, uid, "deliveries.get", {"id": request.id})["tries"]
+        assert [(one["number"], one["status"], one["answer"]) for one in tries] == [(1, 200, "ok")]
+
+
+def test_messages_to_agents_are_delivered_too(system: TestSystem) -> None:
+    uid = deploy(system)
+    with WebhookReceiver() as receiver:
+        create(system, uid, receiver.url, events=["record.*"])
+        system.client.enter_together(uid, [f"/write note {number}" for number in range(20)])
+        requests = receiver.wait(20)
+        assert sorted(one.json["data"]["content"] for one in requests) == sorted(
+            f"note {number}" for number in range(20)
+        )
+        assert len({one.id for one in requests}) == 20
+
+
+def test_only_events_that_match_are_sent(system: TestSystem) -> None:
+    uid = deploy(system)
+    with WebhookReceiver() as receiver:
+        create(system, uid, receiver.url, events=["record.deleted"])
+        only_long = {"content": {"contains": "urgent"}}
+        create(system, uid, receiver.url + "/filtered", filter=only_long)
+        guid = write(system, uid, "quiet")
+        write(system, uid, "urgent: the pump fails")
+        call(system, uid, "records.delete", {"guid": guid})
+        requests = receiver.wait(2)
+        assert sorted((one.path, one.json["type"]) for one in requests) == [
+            ("/hook/secret-path", "record.deleted"),
+            ("/hook/secret-path/filtered", "record.created"),
+        ]
+
+
+def test_a_failed_try_is_repeated_under_its_id(system: TestSystem) -> None:
+    uid = deploy(system)
+    busy = Reply(503, b"busy", (("Retry-After", "1"),))
+    with WebhookReceiver(busy) as receiver:
+        create(system, uid, receiver.url)
+        write(system, uid, "again")
+        first, second = receiver.wait(2)
+        assert first.id == second.id
+        (delivery,) = await_states(system, uid, "delivered")
+        tries = call(system, uid, "deliveries.get", {"id": delivery["id"]})["tries"]
+        assert [(one["status"], one["answer"]) for one in tries] == [(503, "busy"), (200, "ok")]
+
+
+def test_410_switches_the_endpoint_off_and_enable_sends_again(system: TestSystem) -> None:
+    uid = deploy(system)
+    with WebhookReceiver(Reply(410, b"gone")) as receiver:
+        endpoint = create(system, uid, receiver.url)["endpoint"]["id"]
+        write(system, uid, "one")
+        await_states(system, uid, "failed")
+        (listed,) = call(system, uid, "endpoints.list")["items"]
+        assert (listed["active"], listed["disabled"]) == (
+            False,
+            "the receiver answered 410: it is gone",
+        )
+        write(system, uid, "two")
+        await_states(system, uid, "waiting", "failed")
+        call(system, uid, "endpoints.enable", {"id": endpoint})
+        await_states(system, uid, "delivered", "failed")
+        call(system, uid, "deliveries.redeliver_many", {"endpoint": endpoint})
+        await_states(system, uid, "delivered", "delivered")
+        ids = [one.id for one in receiver.wait(3)]
+        assert ids[0] == ids[2]
+
+
+def test_both_secrets_sign_after_a_rotation(system: TestSystem) -> None:
+    uid = deploy(system)
+    with WebhookReceiver() as receiver:
+        created = create(system, uid, receiver.url)
+        endpoint = created["endpoint"]["id"]
+        rotated = call(system, uid, "endpoints.rotate", {"id": endpoint})
+        call(system, uid, "endpoints.test", {"id": endpoint})
+        (request,) = receiver.wait(1)
+        assert request.json["type"] == "endpoint.test"
+        for secret in (created["secret"], rotated["secret"]):
+            Webhook(secret).verify(request.body, request.headers)
+
+
+def test_an_erased_text_is_not_sent(system: TestSystem) -> None:
+    uid = deploy(system)
+    with WebhookReceiver(usual=Reply(500, b"xyzzy-plugh is not welcome")) as receiver:
+        create(system, uid, receiver.url)
+        guid = write(system, uid, "xyzzy-plugh")
+        receiver.wait(1)
+        call(system, uid, "records.erase", {"guids": [guid]})
+        wait_for(
+            lambda: b"xyzzy" not in system.store_file(uid, "endpoints").read_bytes(),
+            "the answer is gone",
+        )
+        receiver.usual = Reply()
+        (delivery, *_) = list_deliveries(system, uid, type="record.created")
+        call(system, uid, "deliveries.redeliver", {"id": delivery["id"]})
+        sent = receiver.wait(len(receiver.requests) + 1)[-1]
+        assert sent.json["data"] == {
+            "guid": guid,
+            "store": f"instances/{uid}/notes",
+            "erased": True,
+        }
