@@ -10,6 +10,7 @@ import time
 import zlib
 from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Self
 
 import orjson
@@ -77,16 +78,16 @@ async def run_turn(fields: Mapping[str, Any], deferred_call: RunningCall) -> Jso
     request = parse_request(fields)
     actions: list[Json] = []
     try:
-        async with GuardedClient(private=deferred_call.may_call_private) as client:
-            options = request.options
-            model = ChatModel(
-                client,
-                ModelOptions(options.url, options.model, options.temperature, options.max_tokens),
-                _read_key(request, deferred_call),
-            )
-            # LangSmith gets no trace, even if the environment turns tracing on.
-            with tracing_context(enabled=False):
-                text = await Turn(request, deferred_call, model, actions).run()
+        open_client = partial(GuardedClient, private=deferred_call.may_call_private)
+        options = request.options
+        model = ChatModel(
+            await deferred_call.share("agents.client", open_client),
+            ModelOptions(options.url, options.model, options.temperature, options.max_tokens),
+            _read_key(request, deferred_call),
+        )
+        # LangSmith gets no trace, even if the environment turns tracing on.
+        with tracing_context(enabled=False):
+            text = await Turn(request, deferred_call, model, actions).run()
     except OperationUnavailable:
         raise
     except (TurnFault, ModelFault, OperationFailed) as fault:

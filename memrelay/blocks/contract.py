@@ -13,9 +13,20 @@ the product whose bundles Memrelay runs. The names differ:
 """
 
 from collections.abc import Callable, Coroutine, Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from types import NoneType, UnionType
-from typing import TYPE_CHECKING, Annotated, Any, Protocol, Self, Union, get_args, get_origin
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Protocol,
+    Self,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+)
 
 import orjson
 from msgspec import Struct
@@ -302,6 +313,9 @@ class Transient(Exception):
         self.after_s, self.counts = None if after_s is None else float(after_s), counts
 
 
+Shared = TypeVar("Shared")
+
+
 class RunningCall(Protocol):
     """A deferred call while its executor runs."""
 
@@ -325,6 +339,14 @@ class RunningCall(Protocol):
         self, name: str, given: Mapping[str, Any], *, store: str = "", key: str = ""
     ) -> Any:
         """Call an operation of the pipeline, as `AsyncCall.operate` does."""
+
+    async def share(
+        self, key: str, open_it: Callable[[], AbstractAsyncContextManager[Shared]]
+    ) -> Shared:
+        """Return what `open_it` has opened under this key, such as a client with its connections.
+
+        All deferred calls of the worker share it. It is closed when the worker ends.
+        """
 
 
 Handle = Callable[[Call, Any], Message | DeferredCall | None]

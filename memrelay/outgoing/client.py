@@ -17,6 +17,9 @@ from yarl import URL
 from memrelay.outgoing.addresses import is_public
 
 CONNECT_S = 10.0
+# How long an unused connection stays open. Many servers close theirs after 5 s, and a request that
+# is sent at that moment fails.
+KEEP_ALIVE_S = 4.0
 # Bytes of an answer.
 MAX_ANSWER = 8 << 20
 
@@ -87,6 +90,8 @@ class GuardedClient:
             resolver=None if self._private else _CheckedResolver(),
             use_dns_cache=False,
             family=socket.AF_UNSPEC,
+            limit=0,  # the worker limits how many deferred calls run at once
+            keepalive_timeout=KEEP_ALIVE_S,
         )
         self._session = aiohttp.ClientSession(
             connector=connector,

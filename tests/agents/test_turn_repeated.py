@@ -1,7 +1,8 @@
 """A turn that runs again under the same id, on an embedded store."""
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ class DeferredCall:
     def __init__(self, store: EmbeddedStore, ident: str) -> None:
         self.id, self._store = ident, store
         self._outputs: dict[str, Any] = {}
+        self.stack = AsyncExitStack()
 
     def secret(self, reference: str) -> str:
         raise LookupError(f"{reference} is not set")
@@ -38,6 +40,9 @@ class DeferredCall:
         if key:
             self._outputs[key] = output
         return output
+
+    async def share(self, key: str, open_it: Callable[[], AbstractAsyncContextManager[Any]]) -> Any:
+        return await self.stack.enter_async_context(open_it())
 
 
 @pytest.fixture
@@ -69,7 +74,12 @@ def run(
         "session_id": "",
         "options": {"url": model.url, "model": "stub", **options},
     }
-    return asyncio.run(run_turn(request, deferred_call))
+
+    async def answer() -> dict[str, Any]:
+        async with deferred_call.stack:
+            return await run_turn(request, deferred_call)
+
+    return asyncio.run(answer())
 
 
 def forget_responses(store: EmbeddedStore, ident: str) -> None:

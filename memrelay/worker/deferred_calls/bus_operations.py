@@ -2,13 +2,14 @@
 
 import asyncio
 import sys
-from collections.abc import Mapping
-from contextlib import AsyncExitStack
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from typing import Any
 
 import orjson
 
 from memrelay.blocks.async_call import OperationFailed, OperationUnavailable
+from memrelay.blocks.contract import Shared
 from memrelay.bus.client.url import Address
 from memrelay.bus.errors import (
     BusBusy,
@@ -51,6 +52,7 @@ class BusOperations:
         # Ids of deferred calls whose operations are refused.
         self.cancelled: set[str] = set()
         self._requester: Requester | None = None
+        self._shared: dict[str, Any] = {}
         self._opening = asyncio.Lock()
 
     async def send(self, call: NewCall) -> dict[str, Any]:
@@ -78,6 +80,16 @@ class BusOperations:
             except BusError as error:
                 raise _make_unavailable(call.uid, call.op, str(error)) from error
             await asyncio.sleep(PAUSE_S)
+
+    async def share(
+        self, key: str, open_it: Callable[[], AbstractAsyncContextManager[Shared]]
+    ) -> Shared:
+        """Return what `open_it` has opened under this key. `close` closes it."""
+        async with self._opening:
+            if key not in self._shared:
+                self._shared[key] = await self._stack.enter_async_context(open_it())
+        shared: Shared = self._shared[key]
+        return shared
 
     async def close(self) -> None:
         await self._stack.aclose()

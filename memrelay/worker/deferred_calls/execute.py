@@ -1,13 +1,14 @@
 """Executes one deferred call in their thread, and calls its block again with the result."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from functools import partial
 from importlib import import_module
 from itertools import count
 from typing import Any, Never
 
 from memrelay.blocks.async_call import AsyncCall
-from memrelay.blocks.contract import AsyncBlock, Call, Executor, Got, Handle, Limits
+from memrelay.blocks.contract import AsyncBlock, Call, Executor, Got, Handle, Limits, Shared
 from memrelay.bus.codec import decode_kept, encode_kept
 from memrelay.bus.message import Message
 from memrelay.memory.engine.inbox import Pending
@@ -100,6 +101,11 @@ class _Running:
         self, name: str, given: Mapping[str, Any], *, store: str = "", key: str = ""
     ) -> Any:
         return await self._operations.call(name, given, store, key)
+
+    async def share(
+        self, key: str, open_it: Callable[[], AbstractAsyncContextManager[Shared]]
+    ) -> Shared:
+        return await self._bus.share(key, open_it)
 
 
 class _Ids:
