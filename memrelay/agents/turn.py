@@ -10,6 +10,7 @@ import time
 import zlib
 from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from functools import partial
 from typing import Any, Self
 
@@ -30,6 +31,7 @@ from memrelay.agents import history
 from memrelay.agents.calls import Calls, make_calls
 from memrelay.agents.graph import Steps, graph_with, is_answer
 from memrelay.agents.history import PROMPT_ID, fit
+from memrelay.agents.message_serializer import MessageSerializer
 from memrelay.agents.model import ChatModel, EmptyText, ModelFault, ModelOptions
 from memrelay.agents.request import TurnRequest, parse_request
 from memrelay.agents.saver import MemrelaySaver
@@ -109,6 +111,10 @@ def _read_key(request: TurnRequest, deferred_call: RunningCall) -> str:
         raise TurnFault("api_key", f"api_key cannot be read: {error.args[0]}") from error
 
 
+def _open_serializer() -> AbstractAsyncContextManager[MessageSerializer]:
+    return nullcontext(MessageSerializer())
+
+
 class Turn:
     """The nodes of one turn's graph. `actions` collects what the tools did."""
 
@@ -136,7 +142,12 @@ class Turn:
         """
         request = self._request
         saver = (
-            MemrelaySaver(self._deferred_call, request.alias, store=request.store)
+            MemrelaySaver(
+                self._deferred_call,
+                request.alias,
+                store=request.store,
+                serde=await self._deferred_call.share("agents.messages", _open_serializer),
+            )
             if request.is_remembered
             else None
         )

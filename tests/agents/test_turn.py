@@ -57,6 +57,15 @@ def test_a_turn_leaves_one_checkpoint_and_old_ones_are_pruned(
     assert system.rows(asked.uid, "SELECT * FROM checkpoint_writes") == []
 
 
+def test_turns_share_a_connection_to_the_model(system: TestSystem, model: ModelServer) -> None:
+    asked = Asked(system, model)
+    asked.ask("one")
+    asked.ask("two")
+
+    assert len(model.requests) == 2
+    assert len(set(model.clients)) == 1
+
+
 def test_the_window_limits_the_conversation(system: TestSystem, model: ModelServer) -> None:
     asked = Asked(system, model, conversation_memory=True, context_window=1_000, max_tokens=100)
     for letter in "abcdef":

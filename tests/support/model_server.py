@@ -68,6 +68,7 @@ class ModelServer(ThreadingHTTPServer):
         self.script, self.reply = deque(script), reply
         self.requests: list[Json] = []
         self.headers: list[Mapping[str, str]] = []
+        self.clients: list[tuple[str, int]] = []
         self.hold = threading.Event()
         self.hold.set()
         self.lock = threading.Lock()
@@ -115,6 +116,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
         self.server.headers.append(dict(self.headers))
+        self.server.clients.append(self.client_address)
         if self.path != "/v1/chat/completions":
             self._send(fault(404, f"no such path: {self.path}"))
             return
