@@ -58,6 +58,8 @@ def check_agent(spec: AgentSpec, path: JsonPath, uid: str, report: Report) -> Ch
         token=spec.wf_webhook_token,
         secrets=spec.secrets,
         interval_ms=round(1000 * spec.wf_interval_secs),
+        cron=spec.wf_cron,
+        catches_up=spec.wf_catch_up,
         sender=sender,
         verify=spec.wf_webhook_verify,
         networks=spec.wf_webhook_networks,
@@ -253,15 +255,21 @@ def _check_publishing(spec: AgentSpec, path: JsonPath, report: Report) -> None:
 def _check_timer(
     spec: AgentSpec, args: BlockArgs, path: JsonPath, report: Report, *, calls: bool
 ) -> None:
-    """Warn about a timer without effect: it calls the block with an empty text."""
-    at, selector = (*path, "wf_interval_secs"), args.selector
-    if not spec.wf_interval_secs:
+    """Report two timers, and warn about a timer without effect: its text is empty."""
+    key, selector = "wf_cron" if spec.wf_cron else "wf_interval_secs", args.selector
+    at, remedy = (*path, key), "remove it" if spec.wf_cron else "set 0"
+    if spec.wf_cron and spec.wf_interval_secs:
+        report.error(at, "an agent has one timer", "remove wf_cron or wf_interval_secs")
+    if spec.wf_catch_up and not spec.wf_cron:
+        rule = "without wf_cron there is no slot to catch up"
+        report.warn((*path, "wf_catch_up"), rule, "set wf_cron, or remove wf_catch_up")
+    if not spec.wf_interval_secs and not spec.wf_cron:
         return
     if not calls:
-        report.warn(at, "the agent calls no block, so the timer has no effect", "set 0")
+        report.warn(at, "the agent calls no block, so the timer has no effect", remedy)
     elif selector is not None and (selector.pattern.capture("", 0) is None) != selector.invert:
         rule = "a timer's text is empty, and the block's pattern does not accept it"
-        report.warn(at, rule, "set 0, or another pattern")
+        report.warn(at, rule, f"{remedy}, or another pattern")
 
 
 def _find_block(spec: AgentSpec, path: JsonPath, report: Report) -> Block | None:

@@ -25,6 +25,9 @@ from memrelay.bus.keys import PUBLIC, SWARM, UID
 from memrelay.bus.message import MAX_WEBHOOK_BYTES
 from memrelay.memory.engine.time_zones import MaybeZone
 from memrelay.memory.field_descriptions import DescribedModel
+from memrelay.pipelines.cron import MAX_LENGTH as MAX_CRON
+from memrelay.pipelines.cron import PATTERN as CRON_PATTERN
+from memrelay.pipelines.cron import check_cron
 from memrelay.pipelines.rules import OBJECT
 from memrelay.pipelines.substitution import TOKEN
 from memrelay.pipelines.webhook_secrets import KeyForm
@@ -163,6 +166,11 @@ WebhookBytes = Annotated[_Bytes, BeforeValidator(_bytes, _Bytes)]
 Interval = Annotated[
     float, AllowInfNan(False), BeforeValidator(_number, float | str), AfterValidator(_interval)
 ]
+Cron = Annotated[
+    str,
+    Field(max_length=MAX_CRON, json_schema_extra={"pattern": CRON_PATTERN}),
+    AfterValidator(check_cron),
+]
 Kept = Annotated[Any, Field(description="Stored and ignored.")]
 ForAgent = Annotated[
     Any, Field(description="Argument of the block `agent`, for an agent of the class ai_agent.")
@@ -286,8 +294,14 @@ class AgentSpec(Part):
     wf_interval_secs: Interval = Field(0, json_schema_extra=INTERVAL_SCHEMA)
     """Interval of a timer that calls the block with an empty text: 1 second to a year, 0 for
     never."""
+    wf_cron: Cron = ""
+    """Cron expression of a timer that calls the block with an empty text, like `0 9 * * MON-FRI`:
+    minute, hour, day of the month, month, day of the week, in the zone of the agent."""
+    wf_catch_up: Flag = False
+    """Run the last slot of wf_cron that no worker served, as soon as one can."""
     wf_timezone: MaybeZone = ""
-    """Time zone of days such as `yesterday` in queries of this agent; the bundle's by default."""
+    """Time zone of wf_cron, and of days such as `yesterday` in queries of this agent; the bundle's
+    by default."""
 
     wf_diagram_alias: Kept = None
     agent_parent_id: Kept = None

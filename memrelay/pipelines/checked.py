@@ -14,6 +14,7 @@ from memrelay.blocks.contract import Agent, Block, BlockArgs
 from memrelay.blocks.templates import JsonTemplate
 from memrelay.bus.keys import PUBLIC
 from memrelay.memory.engine.time_zones import DEFAULT_ZONE
+from memrelay.pipelines.cron import CronSchedule
 from memrelay.pipelines.expressions import Expression
 from memrelay.pipelines.report import Fault
 from memrelay.pipelines.webhook_senders import Sender
@@ -37,7 +38,8 @@ class CheckedAgent:
 
     `rec_swarm` and `send_swarm` are "" if there is none. `accepts` are the accepted senders, ()
     for all. `calls` is true if the agent calls its block. `token` and `secrets` are references to
-    the credentials of its webhooks. `interval_ms` is the period of its timer, 0 for none. `text`
+    the credentials of its webhooks. `interval_ms` is the period of its timer, 0 for none. `cron`
+    is the expression of its timer, "" for none, and `catches_up` whether that runs late. `text`
     selects the text of a webhook's body, `each` its events. `webhook_bytes` limits a body, 0 for
     the default.
 
@@ -64,6 +66,8 @@ class CheckedAgent:
     text: Expression | None = None
     each: Expression | None = None
     webhook_bytes: int = 0
+    cron: str = ""
+    catches_up: bool = False
 
     def in_bundle(self, languages: Mapping[str, str], zone: str, programs: frozenset[str]) -> Self:
         """Return the agent with what the whole bundle decides.
@@ -75,6 +79,11 @@ class CheckedAgent:
         args = self.args if language is None else self.args.in_language(language)
         zone = self.agent.timezone or zone
         return replace(self, agent=replace(self.agent, timezone=zone, programs=programs), args=args)
+
+    @property
+    def schedule(self) -> CronSchedule | None:
+        """Return when its timer calls the block by `wf_cron`, or None."""
+        return CronSchedule(self.cron, self.agent.timezone) if self.cron and self.calls else None
 
     @property
     def is_guarded(self) -> bool:

@@ -11,6 +11,7 @@ from memrelay.blocks.patterns import PatternSet
 from memrelay.memory.engine.memory_id import BUILT_IN_STORES, built_in_store
 from memrelay.pipelines.bundle import accepts
 from memrelay.pipelines.check import CheckedAgent, CheckedBundle
+from memrelay.pipelines.cron import CronSchedule
 
 # The store of a pipeline without memory blocks: for pending messages and the inbox.
 RELAY = "relay"
@@ -51,10 +52,15 @@ class Publisher:
 
 @dataclass(frozen=True, slots=True)
 class Timer:
-    """An agent whose block is called at each interval."""
+    """An agent whose block is called at each interval, or at each slot of a schedule.
+
+    If `catches_up`, the last slot is served however late; otherwise only within its minute.
+    """
 
     agent: Agent
     interval_ms: int
+    schedule: CronSchedule | None = None
+    catches_up: bool = False
 
 
 class Subscribers:
@@ -152,9 +158,9 @@ class Plan:
             swarm.encode(): swarm for swarm in self.swarms if swarm not in self.public
         }
         self.timers = tuple(
-            Timer(agent.agent, agent.interval_ms)
+            Timer(agent.agent, agent.interval_ms, agent.schedule, agent.catches_up)
             for agent in bundle.agents
-            if agent.interval_ms and agent.calls
+            if agent.calls and (agent.interval_ms or agent.schedule)
         )
         self._publishers = {
             agent.agent.alias: Publisher(agent.agent, agent.send_swarm)

@@ -132,7 +132,7 @@ class Session:
         public_fanout = PublicFanout(self._control, writer, shared.public_limit)
         self._outbox = Outbox(writer, echo, limits.log_length, public_fanout, log_trimmer)
         self._public_members = PublicMembers(self._control, writer, shared.catalog)
-        self._timers = Timers(self._control, self._has_deferred_call)
+        self._timers = Timers(self._control, lambda: shared.clock.now_ms, self._has_deferred_call)
         if before:
             await self._lease.declare_dead(before)
         await self._lease.register(self._connections, self._describe_worker())

@@ -1,4 +1,4 @@
-"""Timer ticks: one entry per interval, and none while the last one is not processed."""
+"""Timers: one entry per interval or slot, and none while the last one is not processed."""
 
 import asyncio
 from itertools import count
@@ -11,7 +11,7 @@ from memrelay.bus.client.url import Address
 from memrelay.bus.embedded.launcher import EmbeddedServer
 from memrelay.bus.errors import BusRefused
 from memrelay.bus.keys import input_key, timers_key
-from memrelay.bus.streams.input_stream import tick
+from memrelay.bus.streams.input_stream import Slot, run_slot, tick
 from tests.support.client import Client
 
 HOUR_MS = 3_600_000
@@ -130,3 +130,81 @@ def test_a_key_of_a_wrong_type_is_refused_and_nothing_is_appended(
             ask(server, uid)
 
         assert entries(client.redis, uid) == []
+
+
+class Slots:
+    """Requests slots of one agent. Times are in ms from now."""
+
+    def __init__(self, server: EmbeddedServer, client: redis.Redis) -> None:
+        self._server, self._redis, self.uid = server, client, next(uids)
+        seconds, _ = client.time()
+        self._now_ms = seconds * 1000
+
+    def ask(
+        self, at_ms: int, start_ms: int = 0, *, schedule: str = "daily", times: int = 1
+    ) -> list[bool]:
+        """Request a slot several times concurrently, and return whether it is served."""
+        slot = Slot("clock", schedule, self._now_ms + at_ms, self._now_ms + start_ms)
+
+        async def run() -> list[bool]:
+            address = Address(path=str(self._server.socket_path))
+            async with ReconnectingConnection(address) as client:
+                asked = [run_slot(client, self.uid, slot, b"slot") for _ in range(times)]
+                return await asyncio.gather(*asked)
+
+        return asyncio.run(run())
+
+    def take(self) -> int:
+        """Process all entries, and return how many there were."""
+        return int(self._redis.xtrim(input_key(self.uid), maxlen=0))
+
+
+def test_one_entry_is_appended_per_slot(server: EmbeddedServer) -> None:
+    with Client(server.socket_path) as client:
+        slots = Slots(server, client.redis)
+
+        assert slots.ask(-HOUR_MS) == [True] and slots.take() == 0  # a new schedule
+        assert all(slots.ask(1, times=20)) and slots.take() == 1
+        assert all(slots.ask(1, times=20)) and slots.take() == 0
+        assert slots.ask(2) == [True] and slots.take() == 1
+        assert slots.ask(1) == [True] and slots.take() == 0  # a slot before the last one
+
+
+def test_a_slot_is_served_once_the_entry_before_it_is_processed(server: EmbeddedServer) -> None:
+    with Client(server.socket_path) as client:
+        slots = Slots(server, client.redis)
+        slots.ask(0)
+        slots.ask(1)
+
+        assert slots.ask(2) == [False] and slots.take() == 1
+        assert slots.ask(2) == [True] and slots.take() == 1
+
+
+def test_a_changed_schedule_starts_over(server: EmbeddedServer) -> None:
+    with Client(server.socket_path) as client:
+        slots = Slots(server, client.redis)
+        slots.ask(-HOUR_MS, -HOUR_MS)
+
+        assert slots.ask(-1, schedule="hourly") == [True] and slots.take() == 0
+        assert slots.ask(1, schedule="hourly") == [True] and slots.take() == 1
+
+
+def test_a_server_that_lost_its_data_goes_on_with_the_next_slot(server: EmbeddedServer) -> None:
+    with Client(server.socket_path) as client:
+        slots = Slots(server, client.redis)
+        slots.ask(1)
+        client.redis.delete(timers_key(slots.uid))
+
+        assert slots.ask(2, 1) == [True] and slots.take() == 2
+
+
+@pytest.mark.parametrize(("ahead_ms", "expected"), [(HOUR_MS // 2, 0), (24 * HOUR_MS, 1)])
+def test_a_clock_that_was_ahead_repeats_no_slot_and_stops_no_schedule(
+    server: EmbeddedServer, ahead_ms: int, expected: int
+) -> None:
+    with Client(server.socket_path) as client:
+        slots = Slots(server, client.redis)
+        slots.ask(ahead_ms, -1)
+        assert slots.take() == 1
+
+        assert slots.ask(1) == [True] and slots.take() == expected

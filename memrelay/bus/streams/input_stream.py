@@ -1,4 +1,6 @@
-"""The input of a pipeline: ticks of timers, IDs after a failover, and the size of a read."""
+"""The input of a pipeline: calls of timers, IDs after a failover, and the size of a read."""
+
+from typing import NamedTuple
 
 from memrelay.bus.client.reconnecting import NOW, ReconnectingConnection
 from memrelay.bus.client.resp import Word
@@ -41,6 +43,56 @@ async def tick(
     """
     keys = (timers_key(uid), input_key(uid))
     return int(await client.run_script(TICK, keys, agent, interval_ms, data))
+
+
+class Slot(NamedTuple):
+    """A time at which an agent's schedule calls it, in Unix ms; 0 for none yet.
+
+    `schedule` identifies the schedule and has no spaces. A schedule that the server does not know
+    starts after `start_ms`.
+    """
+
+    agent: str
+    schedule: str
+    at_ms: int
+    start_ms: int
+
+
+# KEYS: the hash of the timers, the input. ARGV: the agent's alias, its schedule, the slot and the
+# start in ms, the envelope. Returns 0 if the last entry is not processed, and otherwise 1: the slot
+# is served, now or before. The hash keeps for each agent its schedule, its last slot and its last
+# entry. A slot over an hour ahead is from a clock that was wrong, and counts as none.
+_RUN_SLOT = (
+    NOW
+    + """
+local slot, start = tonumber(ARGV[3]), tonumber(ARGV[4])
+local known = redis.call('HGET', KEYS[1], ARGV[1]) or ''
+local schedule, last, entry = string.match(known, '^(%S+) (%d+) (%S+)$')
+last = tonumber(last)
+local is_known = schedule == ARGV[2] and last <= now + 3600000
+if not is_known then last, entry = start, '0-0' end
+if slot > last then
+  local kept = redis.pcall('XRANGE', KEYS[2], entry, entry)
+  if not kept.err and #kept > 0 then return 0 end
+  entry = redis.call('XADD', KEYS[2], '*', 'agent', ARGV[1], 'data', ARGV[5])
+  last = slot
+elseif is_known then
+  return 1
+end
+redis.call('HSET', KEYS[1], ARGV[1], string.format('%s %.0f %s', ARGV[2], last, entry))
+return 1
+"""
+)
+
+
+async def run_slot(client: ReconnectingConnection, uid: str, slot: Slot, data: bytes) -> bool:
+    """Append an envelope for the agent of a slot, once per slot, however many workers ask.
+
+    Return whether the slot is served, now or before. It is not while the last entry is not
+    processed, so that entries do not pile up. Raises BusRefused and BusUnavailable.
+    """
+    keys = (timers_key(uid), input_key(uid))
+    return bool(await client.run_script(_RUN_SLOT, keys, *slot, data))
 
 
 # KEYS: the input. ARGV: an ID. XADD fails if the ID is not above the last one. Otherwise the entry
