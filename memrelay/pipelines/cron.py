@@ -3,14 +3,18 @@
 The expressions and their behavior at changes of daylight saving are those of Debian's cron.
 """
 
+import importlib
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
-
-from cronsim import CronSim, CronSimError
+from typing import TYPE_CHECKING
 
 from memrelay.memory.engine.time_zones import find_zone
 
+if TYPE_CHECKING:
+    from cronsim import CronSim
+
+LIBRARY = "cronsim"  # loaded at the first schedule, since most pipelines have none
 MAX_LENGTH = 200
 MINUTE_MS = 60_000
 # Values of each field. A list, a range and a step are allowed too.
@@ -34,8 +38,8 @@ def check_cron(text: str) -> str:
     if not text:
         return ""
     try:
-        next(CronSim(text, datetime(2026, 1, 1, tzinfo=UTC)))
-    except CronSimError as error:
+        next(_iterate(text, datetime(2026, 1, 1, tzinfo=UTC)))
+    except importlib.import_module(LIBRARY).CronSimError as error:
         name = str(error).removeprefix("Bad ")
         if name not in FIELDS:
             raise ValueError(_RULE) from error
@@ -61,7 +65,7 @@ class CronSchedule:
     def find_next(self, after_ms: int) -> int | None:
         """Return the first slot after a time, both in Unix ms. None: not within 50 years."""
         after = datetime.fromtimestamp(after_ms // 1000, find_zone(self.timezone))
-        for slot in CronSim(self.expression, after):
+        for slot in _iterate(self.expression, after):
             slot_ms = int(slot.timestamp()) * 1000
             # Within the hour that a change repeats, the first results may lie before the start.
             if slot_ms > after_ms:
@@ -86,3 +90,9 @@ class CronSchedule:
     def _find_next_until(self, after_ms: int, now_ms: int) -> int | None:
         slot_ms = self.find_next(after_ms)
         return slot_ms if slot_ms is not None and slot_ms <= now_ms else None
+
+
+def _iterate(expression: str, after: datetime) -> "CronSim":
+    """Return an iterator over the slots. Raises CronSimError: the expression is invalid."""
+    iterator: CronSim = importlib.import_module(LIBRARY).CronSim(expression, after)
+    return iterator

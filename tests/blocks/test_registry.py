@@ -87,6 +87,7 @@ def test_a_bundle_loads_only_the_blocks_that_it_names() -> None:
     }
     assert loaded >= MEMORY
     assert not loaded & {"add_1", "memory_entry_write", "knowledge_search", "template_engine"}
+    assert "cronsim" not in done.stdout.split()  # no agent has a schedule
 
 
 def test_the_documented_blocks_exist() -> None:
