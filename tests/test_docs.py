@@ -14,6 +14,7 @@ from memrelay.cli.main import COMMANDS
 from memrelay.cli.settings import load_settings
 from memrelay.pipelines.bundle import AgentSpec
 from memrelay.pipelines.check import check
+from memrelay.pipelines.cron import CronSchedule
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [
@@ -99,13 +100,15 @@ def test_the_bundle_of_the_tutorial_can_be_deployed() -> None:
     assert (checked.faults, checked.warnings) == ((), ())
 
 
-def test_the_timer_shown_can_be_deployed() -> None:
-    shown = re.findall(r"```json\n(.*?)```", (ROOT / "docs" / "bundles.md").read_text(), re.S)[1]
+def test_the_timers_shown_can_be_deployed() -> None:
+    shown = re.findall(r"```json\n(.*?)```", (ROOT / "docs" / "bundles.md").read_text(), re.S)
 
-    checked = check({"pipeline_name": "notes", "agents": [json.loads(shown)]})
+    checked = [check({"pipeline_name": "notes", "agents": [json.loads(one)]}) for one in shown[1:3]]
 
-    assert (checked.faults, checked.warnings) == ((), ())
-    assert checked.accepted().agents[0].interval_ms == 60_000
+    assert [(one.faults, one.warnings) for one in checked] == [((), ()), ((), ())]
+    timer, scheduled = (one.accepted().agents[0] for one in checked)
+    assert timer.interval_ms == 60_000
+    assert scheduled.schedule == CronSchedule("0 9 * * MON-FRI", "Europe/Berlin")
 
 
 def test_the_bundle_with_an_agent_can_be_deployed() -> None:

@@ -1,6 +1,7 @@
 """Commands without a bus: output, rejected input, and error messages."""
 
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -84,6 +85,15 @@ def test_a_check_changes_nothing(program: Program) -> None:
     assert (ended.code, ended.err) == (0, "")
     assert ended.lines == [{"ok": True, "name": "memory_test", "agents": 14, "warnings": 0}]
     assert not program.root.exists()
+
+
+def test_a_check_prints_the_next_runs_of_schedules(program: Program) -> None:
+    (line,) = program.run("check", str(Path(SAMPLE).parent / "daily_digest.json")).lines
+
+    runs = [datetime.fromisoformat(run) for run in line["next_runs"]["morning"]]
+    assert len(runs) == 3 and runs == sorted(runs) and runs[0] > datetime.now(UTC)
+    assert {(run.hour, run.minute) for run in runs} == {(9, 0)}
+    assert {run.utcoffset() for run in runs} <= {timedelta(hours=1), timedelta(hours=2)}
 
 
 @pytest.mark.parametrize(

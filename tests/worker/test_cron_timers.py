@@ -13,13 +13,14 @@ import pytest
 from memrelay.bus.keys import input_key, timers_key
 from tests.support.bundles import Json, make_agent, make_bundle, make_uid
 from tests.support.child import ChildProcess
-from tests.support.client import Client
+from tests.support.client import Client, make_envelope
 from tests.support.run_timers import FileClock
 from tests.support.server import running_server
 from tests.support.system import TestSystem
 from tests.support.waiting import wait_for
 
 MINUTE_MS = 60_000
+SAMPLE = Path(__file__).resolve().parents[2] / "memrelay" / "pipelines" / "daily_digest.json"
 
 
 def make_scheduled(cron: str, **keys: object) -> Json:
@@ -141,6 +142,29 @@ def test_a_worker_catches_up_with_a_slot_that_no_worker_served() -> None:
         wait_for(lambda: system.client.log(uid), "the missed slot")
 
         assert [(said.sender, said.text) for said in system.client.log(uid)] == [("clock", "ERR")]
+
+
+def test_the_sample_digest_publishes_the_notes_of_yesterday() -> None:
+    uid, now_ms, day_ms = make_uid(), time.time_ns() // 1_000_000, 24 * 60 * MINUTE_MS
+    sample = orjson.loads(SAMPLE.read_bytes()) | {"pipeline_uid": uid}
+    with TestSystem() as system:
+        redis = system.client.redis
+        for days, text in ((3, "old tea"), (1, "green tea")):
+            data = make_envelope(text)
+            entry = f"{now_ms - days * day_ms}-0"
+            redis.xadd(input_key(uid), {"agent": "note", "data": data}, id=entry)
+        worker = system.start_worker(bundles=[sample])
+        system.client.await_quiet(uid)
+        assert system.client.log(uid, "daily") == []  # a new schedule has missed nothing
+
+        schedule, _, entry = redis.hget(timers_key(uid), "morning").split()
+        missed = b"%s %d %s" % (schedule, now_ms - 2 * day_ms, entry)
+        redis.hset(timers_key(uid), "morning", missed)
+        worker.kill()
+        system.start_worker()
+        wait_for(lambda: system.client.log(uid, "daily"), "the digest")
+
+        assert [said.text for said in system.client.log(uid, "daily")] == ["- green tea\n"]
 
 
 @pytest.mark.slow
