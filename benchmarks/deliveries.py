@@ -66,7 +66,7 @@ def read_count(port: int) -> int:
 def measure(count: int, port: int | None) -> dict[str, float]:
     """Return the rates and the processor time of one case."""
     with TestSystem() as system:
-        worker = system.start_worker(may_call_private=True, fresh=True)
+        worker = system.start_worker(outgoing={"open_for": ["endpoints"]}, fresh=True)
         uid = "p0"
         system.deploy(make_bundle(uid, *make_commands(NOTES)))
         already = 0

@@ -9,17 +9,26 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import urlsplit
 
-import aiohttp
 import orjson
 
 from memrelay.agents.wire import parse_response
-from memrelay.outgoing.client import Answer, AnswerTooLong, GuardedClient, PrivateAddress
+from memrelay.guarded_http.client import (
+    Answer,
+    AnswerTooLong,
+    GuardedClient,
+    OutgoingRefused,
+    Request,
+    RequestFailed,
+    TlsFailed,
+)
 
 PATH = "/chat/completions"
 # Attempts for one request, and the pauses between them. Retry-After replaces a pause; the request
 # fails at once if the service asks for more than MAX_PAUSE_S.
 ATTEMPTS, FIRST_PAUSE_S, MAX_PAUSE_S = 3, 1.0, 30.0
 TEMPORARY = frozenset({408, 409, 425, 429})
+# Bytes of an answer, and the time for one. A deferred call has a shorter limit.
+MAX_ANSWER, ANSWER_S = 8 << 20, 3600.0
 EMPTY_TEXT = "text cannot be empty"
 MAX_REASON = 300  # characters of a service's reason that are reported
 # Models that refuse `max_tokens` and take `max_completion_tokens`.
@@ -113,23 +122,21 @@ class ChatModel:
 
     async def _try(self, body: bytes, headers: Mapping[str, str]) -> tuple[Answer | None, str]:
         """Return (answer, "") or (None, the reason for a temporary fault). Raises ModelFault."""
-        options = self._options
+        request = Request("POST", self._options.endpoint, headers, body, ANSWER_S, MAX_ANSWER)
         try:
-            return await self._client.post(options.endpoint, body, headers), ""
-        except PrivateAddress as error:
-            raise ModelFault(str(error)) from error
+            return await self._client.send(request), ""
         except AnswerTooLong as error:
-            raise ModelFault(f"{options.host}: {error}") from error
-        except (aiohttp.InvalidURL, aiohttp.ClientSSLError) as error:
-            raise ModelFault(f"{options.host} cannot be used: {self._clean(str(error))}") from error
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            reason = self._clean(str(error)) or type(error).__name__
-            return None, f"{options.host} does not answer: {reason}"
+            raise ModelFault(f"{self._options.host}: {error}") from error
+        except (OutgoingRefused, TlsFailed) as error:
+            raise ModelFault(self._clean(str(error))) from error
+        except RequestFailed as error:
+            return None, self._clean(str(error))
 
     def _headers(self, request_id: str) -> dict[str, str]:
         if not self._key.isascii() or not self._key.isprintable():
             raise ModelFault("api_key has characters that a header cannot contain")
-        headers = {"Idempotency-Key": request_id} if request_id else {}
+        headers = {"Content-Type": "application/json"}
+        headers |= {"Idempotency-Key": request_id} if request_id else {}
         return headers | ({"Authorization": f"Bearer {self._key}"} if self._key else {})
 
     def _parse(self, answer: Answer) -> dict[str, Any]:

@@ -39,10 +39,10 @@ from memrelay.agents.tools import as_error, find_knowledge, make_tools
 from memrelay.agents.wire import find_faults, from_wire, read_text, to_wire
 from memrelay.blocks.async_call import OperationFailed, OperationUnavailable
 from memrelay.blocks.contract import RunningCall
+from memrelay.guarded_http.client import GuardedClient
 from memrelay.memory.engine.timestamps import format_time
 from memrelay.memory.models.agent_memory.checkpoint_table import pack, unpack
 from memrelay.memory.models.agent_memory.conversations import turn_thread
-from memrelay.outgoing.client import GuardedClient
 
 FOLLOW = "[System instructions — follow these for the entire conversation]"
 Json = dict[str, Any]
@@ -80,10 +80,12 @@ async def run_turn(fields: Mapping[str, Any], deferred_call: RunningCall) -> Jso
     request = parse_request(fields)
     actions: list[Json] = []
     try:
-        open_client = partial(GuardedClient, private=deferred_call.may_call_private)
+        open_client = partial(
+            GuardedClient, deferred_call.outgoing, "models", deferred_call.pipeline
+        )
         options = request.options
         model = ChatModel(
-            await deferred_call.share("agents.client", open_client),
+            await deferred_call.share(f"agents.client/{deferred_call.pipeline}", open_client),
             ModelOptions(options.url, options.model, options.temperature, options.max_tokens),
             _read_key(request, deferred_call),
         )

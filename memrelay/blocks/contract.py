@@ -37,6 +37,7 @@ from memrelay.bus.message import JSON, PLAIN, Message, Part, envelope_limit
 from memrelay.memory.field_descriptions import DescribedModel
 
 if TYPE_CHECKING:
+    from memrelay.guarded_http.rules import OutgoingRules
     from memrelay.memory.engine.open_for_read import ReadOnlyStore
     from memrelay.memory.engine.store import Transaction
 
@@ -327,6 +328,14 @@ class RunningCall(Protocol):
     @property
     def actor(self) -> str:
         """Return the name of the agent whose block has asked for it."""
+
+    @property
+    def pipeline(self) -> str:
+        """Return the uid of the pipeline."""
+
+    @property
+    def outgoing(self) -> "OutgoingRules":
+        """Return the rules for requests, for a GuardedClient."""
 
     @property
     def may_call_private(self) -> bool:

@@ -5,6 +5,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
+from urllib.parse import urlsplit
 
 import typer
 import uvloop
@@ -24,6 +25,15 @@ from memrelay.cli.settings import (
     process_environment,
 )
 from memrelay.cli.terminal import escaped
+from memrelay.guarded_http.rules import (
+    DEFAULT_PORTS,
+    Guard,
+    ListedPurpose,
+    OutgoingRules,
+    PrivateHost,
+    SecretBinding,
+    find_port,
+)
 from memrelay.memory import seal_keys
 from memrelay.memory.control.catalog import Catalog, Deployed, catalog_exists
 from memrelay.memory.engine.disk import FREE_SPACE, is_disk_full
@@ -46,6 +56,7 @@ USER_ERRORS = (
 )
 # Pipelines that an error message lists.
 MAX_LISTED = 10
+POSTGRESQL_PORT = 5432
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +147,45 @@ def make_secrets(settings: Settings) -> SecretResolver:
         settings.secrets.env,
         for_blocks=settings.agents.secrets,
     )
+
+
+def make_outgoing_rules(settings: Settings, bus: Address | None = None) -> OutgoingRules:
+    """Return the rules for outgoing requests. They never reach `bus`, the web server or storage."""
+    outgoing, web = settings.outgoing, settings.web
+    own = [(web.host, web.port)]
+    if bus is not None:
+        own += [(bus.host, bus.port)] if bus.host else []
+        own += [*bus.sentinels, *bus.nodes]
+    storage = urlsplit(settings.storage.url)
+    if storage.hostname:
+        own.append((storage.hostname, storage.port or POSTGRESQL_PORT))
+    return OutgoingRules(
+        frozenset(outgoing.ports),
+        outgoing.http,
+        private=tuple(
+            PrivateHost(
+                one.host.lower(), one.port, frozenset(one.purposes), frozenset(one.pipelines)
+            )
+            for one in outgoing.private
+        ),
+        open_for=frozenset(("models", "import") if settings.agents.private else ()),
+        own=tuple(own),
+        web_port=web.port,
+        webhook_path=f"{web.base_path}/webhooks/",
+        secrets=tuple(
+            SecretBinding(
+                one.ref, frozenset(host.lower() for host in one.hosts), frozenset(one.pipelines)
+            )
+            for one in outgoing.secrets
+        ),
+    )
+
+
+def is_listed(settings: Settings, purpose: ListedPurpose, url: str, uid: str = "") -> bool:
+    """Return whether `outgoing.private` lists the host and port of a URL for a purpose."""
+    parts = urlsplit(url)
+    guard = Guard(make_outgoing_rules(settings), purpose, uid)
+    return parts.scheme in DEFAULT_PORTS and guard.is_listed(parts.hostname or "", find_port(parts))
 
 
 def make_seal_keys(settings: Settings) -> seal_keys.SealKeys:

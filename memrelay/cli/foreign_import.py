@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from memrelay.bus.request import NewCall, Requester
-from memrelay.cli.composition import bus_address, fail, find_uid
+from memrelay.cli.composition import bus_address, fail, find_uid, is_listed
 from memrelay.cli.operation_command import ACTOR
 from memrelay.cli.settings import Settings
 from memrelay.memory.engine.memory_id import built_in_store
@@ -69,7 +69,8 @@ async def import_foreign(settings: Settings, request: ForeignImport, report: Imp
     uid = await find_uid(settings, request.pipeline)
     given = request.given
     if request.url:
-        given = given._replace(pages=read_api(request.url, private=settings.agents.private))
+        private = settings.agents.private or is_listed(settings, "import", request.url, uid)
+        given = given._replace(pages=read_api(request.url, private=private))
     source = find_source(request.source, given)
     _check_options(request, source)
     origins, total = _check(read_lines(source, given, request.options))

@@ -9,6 +9,8 @@ from functools import partial
 from memrelay.bus.client.url import Address
 from memrelay.bus.keys import all_cells
 from memrelay.cli.composition import (
+    is_listed,
+    make_outgoing_rules,
     make_reference_absolute,
     make_secrets,
     make_secrets_of_operator,
@@ -40,7 +42,7 @@ def _make_worker(settings: Settings, address: Address, count: int) -> Worker:
         settings.embedding.matrix_mib << 20,
         (settings.memory.search_cache_mib << 20) // count,
         make_secrets(settings),
-        settings.agents.private,
+        make_outgoing_rules(settings, address),
         settings.storage.url,
         settings.storage.tables and bool(settings.storage.url),
     )
@@ -80,6 +82,6 @@ def embedding_options(settings: Settings) -> EmbeddingOptions:
         embedding.url,
         embedding.name,
         partial(make_secrets_of_operator().read, key) if key else None,
-        embedding.private,
+        embedding.private or is_listed(settings, "embedding", embedding.url),
         embedding.timeout_s,
     )

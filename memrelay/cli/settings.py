@@ -24,6 +24,7 @@ from memrelay.cli.settings_sections import (
     EmbeddingSettings,
     LogSettings,
     MemorySettings,
+    OutgoingSettings,
     SecretsSettings,
     StorageSettings,
     WebSettings,
@@ -68,6 +69,7 @@ class Settings(BaseModel):
     embedding: EmbeddingSettings = Field(default_factory=EmbeddingSettings)
     secrets: SecretsSettings = Field(default_factory=SecretsSettings)
     agents: AgentsSettings = Field(default_factory=AgentsSettings)
+    outgoing: OutgoingSettings = Field(default_factory=OutgoingSettings)
     blocks: BlocksSettings = Field(default_factory=BlocksSettings)
     log: LogSettings = Field(default_factory=LogSettings)
 

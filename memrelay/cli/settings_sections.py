@@ -21,8 +21,10 @@ from pydantic import (
 )
 
 from memrelay.bus.client import url as address
+from memrelay.bus.keys import UID
 from memrelay.bus.message import IDENTITY_FIELDS, MAX_WEBHOOK_BYTES
 from memrelay.cli.logs import LogFormat, LogLevel
+from memrelay.guarded_http.rules import ListedPurpose
 from memrelay.memory.engine.retention import HISTORY_DAYS
 from memrelay.memory.engine.time_zones import MaybeZone
 from memrelay.pipelines.secret_grants import Grant, parse_grants
@@ -409,6 +411,60 @@ class SecretsSettings(_Section):
 class AgentsSettings(_Section):
     secrets: References = ()
     private: bool = False
+
+
+def _parse_objects(value: object) -> tuple[object, ...]:
+    """Return a list of objects. An environment variable holds them as JSON."""
+    try:
+        return _to_tuple(orjson.loads(value or "[]") if isinstance(value, str) else value)
+    except ValueError as error:
+        raise ValueError("must be a list of objects, as JSON in a variable") from error
+
+
+def _validate_ports(value: object) -> tuple[int, ...]:
+    ports = _split_list(value or (), "ports")
+    numbers = [int(one) if isinstance(one, str) and one.isdecimal() else one for one in ports]
+    if not all(type(one) is int and 0 < one < 65536 for one in numbers):
+        raise ValueError("must be a list of ports, such as 8443")
+    return tuple(numbers)
+
+
+def _check_pipelines(uids: tuple[str, ...]) -> tuple[str, ...]:
+    if not all(UID.fullmatch(one) for one in uids):
+        raise ValueError("must be a list of the uids of pipelines")
+    return uids
+
+
+Port = Annotated[int, Field(ge=1, le=65535)]
+Ports = Annotated[tuple[int, ...], PlainValidator(_validate_ports)]
+Pipelines = Annotated[tuple[str, ...], BeforeValidator(_to_tuple), AfterValidator(_check_pipelines)]
+SecretHosts = Annotated[tuple[Host, ...], BeforeValidator(_to_tuple), Field(min_length=1)]
+
+
+class PrivateHostSettings(_Section):
+    """A host and port in a private network that requests may reach."""
+
+    host: Host
+    port: Port
+    purposes: Annotated[
+        tuple[ListedPurpose, ...], BeforeValidator(_to_tuple), Field(min_length=1, alias="for")
+    ]
+    pipelines: Pipelines = ()
+
+
+class SecretBindingSettings(_Section):
+    """The hosts that a secret may be sent to."""
+
+    ref: Annotated[Reference, Field(min_length=1)]
+    hosts: SecretHosts
+    pipelines: Pipelines = ()
+
+
+class OutgoingSettings(_Section):
+    ports: Ports = ()
+    http: bool = False
+    private: Annotated[tuple[PrivateHostSettings, ...], BeforeValidator(_parse_objects)] = ()
+    secrets: Annotated[tuple[SecretBindingSettings, ...], BeforeValidator(_parse_objects)] = ()
 
 
 class BlocksSettings(_Section):

@@ -16,6 +16,7 @@ from memrelay.bus.errors import BusError, BusRefused, Fenced
 from memrelay.bus.key_types import all_keys, shared_keys, wrong_type_keys
 from memrelay.bus.keys import all_cells, find_cell
 from memrelay.bus.replication import Replication
+from memrelay.guarded_http.rules import PUBLIC_ONLY, OutgoingRules
 from memrelay.logs import get_logger
 from memrelay.memory.control.catalog import Catalog
 from memrelay.memory.control.opening import make_journal, make_projector
@@ -58,7 +59,7 @@ class WorkerOptions:
 
     `matrix_bytes` is the memory for the vectors of one store, and `cache_bytes` that for all search
     caches. `storage_url` is that of PostgreSQL, and `storage_tables` keeps readable tables there.
-    `may_call_private` lets deferred calls call services at private addresses.
+    `outgoing` are the rules for the requests of deferred calls.
     """
 
     address: Address
@@ -70,7 +71,7 @@ class WorkerOptions:
     matrix_bytes: int = 512 << 20
     cache_bytes: int = BUDGET
     secrets: SecretResolver = NO_SECRETS
-    may_call_private: bool = False
+    outgoing: OutgoingRules = PUBLIC_ONLY
     storage_url: str = field(default="", repr=False)
     storage_tables: bool = False
 
@@ -116,7 +117,7 @@ class Worker:
                 options.limits.deferred_call_s,
                 options.address,
                 options.secrets,
-                may_call_private=options.may_call_private,
+                options.outgoing,
             )
             journal = ExecutionJournal(options.memory_root.resolve() / "workers")
             journal.open()
@@ -143,7 +144,7 @@ class Worker:
                 Replication.of(options.address),
                 await catalog.identify(),
                 options.secrets,
-                options.may_call_private,
+                options.outgoing,
             )
             await self._serve(threads, shared, SessionMemory(host_locks))
 

@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from memrelay.bus.lease.workers import BusClock
 from memrelay.bus.replication import Replication
+from memrelay.guarded_http.rules import PUBLIC_ONLY, OutgoingRules
 from memrelay.logs import get_logger
 from memrelay.memory.control.catalog import Catalog
 from memrelay.memory.errors import EmbeddingFault, MemoryFault
@@ -149,8 +150,7 @@ class WorkerContext:
     replication: Replication
     storage: str
     secrets: SecretResolver = NO_SECRETS
-    # Whether requests may go to private addresses.
-    may_call_private: bool = False
+    outgoing: OutgoingRules = PUBLIC_ONLY
     clock: BusClock = field(default_factory=BusClock)
     isolation: CrashIsolation = field(default_factory=CrashIsolation)
     public_limit: PublicMessageLimit = field(default_factory=PublicMessageLimit)

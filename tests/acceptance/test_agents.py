@@ -31,7 +31,7 @@ print(*sys.modules)
 @pytest.fixture(scope="module")
 def system() -> Iterator[TestSystem]:
     with TestSystem() as system:
-        system.start_worker(may_call_private=True)
+        system.start_worker(outgoing={"open_for": ["models"]})
         yield system
         assert system.workers[-1].stop() == 0
 
@@ -143,7 +143,7 @@ def test_15_the_model_writes_once_to_the_memory_of_the_bundle(
     wait_for(lambda: len(model.requests) == 2, "the tool has run")
     system.workers[-1].kill()
     model.hold.set()
-    system.start_worker(may_call_private=True)
+    system.start_worker(outgoing={"open_for": ["models"]})
 
     assert asked.answer(ident) == "Noted."
 
@@ -217,7 +217,7 @@ def test_fault_10_a_repeated_turn_adds_its_messages_once(
     wait_for(lambda: len(model.requests) == 2, "the request is open")
     system.workers[-1].kill()
     model.hold.set()
-    system.start_worker(may_call_private=True)
+    system.start_worker(outgoing={"open_for": ["models"]})
     asked.answer(ident)
 
     asked.ask("three")

@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 
-from memrelay.agents.model import ChatModel, EmptyText, ModelFault, ModelOptions
-from memrelay.outgoing.client import MAX_ANSWER, GuardedClient
+from memrelay.agents.model import MAX_ANSWER, ChatModel, EmptyText, ModelFault, ModelOptions
+from memrelay.guarded_http.client import GuardedClient
+from memrelay.guarded_http.rules import OutgoingRules
 from tests.support.model_server import Json, ModelServer, Raw, calls, fault
 
+OPEN = frozenset({"models"})
 HELLO = [{"role": "user", "content": "hello"}]
 
 
@@ -30,7 +32,8 @@ def ask(
     """Return the message of the model. Pauses are short."""
 
     async def run() -> Json:
-        async with GuardedClient(private=private) as client:
+        rules = OutgoingRules(any_port=True, open_for=OPEN if private else frozenset())
+        async with GuardedClient(rules, "models") as client:
             chosen = ModelOptions(url, options.pop("model", "llama3"), **options)
             model = ChatModel(client, chosen, key, first_pause_s=0.01)
             return await model.ask(HELLO, tools or (), request_id="call/0")
@@ -149,7 +152,7 @@ def test_a_server_that_is_not_there_is_tried_three_times() -> None:
         url = server.url
 
     text = fault_of(url)
-    assert text.startswith("127.0.0.1 does not answer: ")
+    assert " cannot be reached: " in text
     assert text.endswith("(after 3 attempts)")
 
 
@@ -157,7 +160,8 @@ def test_a_server_that_is_not_there_is_tried_three_times() -> None:
 def test_private_addresses_need_the_setting(server: ModelServer, host: str) -> None:
     text = fault_of(f"http://{host}:{server.server_port}/v1", private=False)
 
-    assert "which is not public: set `agents.private: true` in config.yaml and restart" in text
+    assert "which is not public: list " in text
+    assert "in `outgoing.private` for models, and restart" in text
     assert server.requests == []
 
 

@@ -17,7 +17,7 @@ CHECKPOINTS = "SELECT thread FROM checkpoints"
 @pytest.fixture(scope="module")
 def system() -> Iterator[TestSystem]:
     with TestSystem() as system:
-        worker = system.start_worker(may_call_private=True)
+        worker = system.start_worker(outgoing={"open_for": ["models"]})
         yield system
         assert worker.stop() == 0
 

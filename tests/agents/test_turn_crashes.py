@@ -24,7 +24,7 @@ EPISODES = "SELECT count(*) FROM records WHERE kind = 'memory.episode'"
 @pytest.fixture
 def system() -> Iterator[TestSystem]:
     with TestSystem() as system:
-        system.start_worker(may_call_private=True)
+        system.start_worker(outgoing={"open_for": ["models"]})
         yield system
 
 
@@ -48,7 +48,7 @@ def crash_at(system: TestSystem, model: ModelServer, number: int) -> None:
     wait_for(lambda: len(model.requests) == number, f"request {number} is open")
     system.workers[-1].kill()
     model.hold.set()
-    system.start_worker(may_call_private=True)
+    system.start_worker(outgoing={"open_for": ["models"]})
 
 
 def test_a_turn_continues_after_its_last_committed_response(
@@ -116,7 +116,7 @@ def test_an_episode_without_a_turn_is_abandoned_at_the_next_start(
 
     system.workers[-1].kill()
     model.hold.set()
-    system.start_worker(may_call_private=True)
+    system.start_worker(outgoing={"open_for": ["models"]})
 
     asked.answer(ident)
     found = asked.operate("episodes.list", {})["items"]
@@ -129,7 +129,7 @@ def test_an_episode_without_a_turn_is_abandoned_at_the_next_start(
 @pytest.mark.slow
 def test_a_turn_that_takes_too_long_keeps_the_conversation() -> None:
     with TestSystem() as system, ModelServer() as model:
-        system.start_worker(may_call_private=True, limits={"deferred_call_s": 5})
+        system.start_worker(outgoing={"open_for": ["models"]}, limits={"deferred_call_s": 5})
         asked = Asked(system, model, conversation_memory=True)
         asked.ask("one")
         model.hold.clear()
@@ -157,7 +157,7 @@ def test_twenty_crashes_in_fifty_turns_double_nothing(
         wait_for(lambda before=answered: len(answers_of(asked)) > before, "progress", 60)
         time.sleep(chance.uniform(0, 0.15))
         system.workers[-1].kill()
-        system.start_worker(may_call_private=True)
+        system.start_worker(outgoing={"open_for": ["models"]})
 
     texts = [asked.answer(ident) for ident in idents]
 

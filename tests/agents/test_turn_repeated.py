@@ -11,6 +11,7 @@ import pytest
 from memrelay import EmbeddedStore, open_store
 from memrelay.agents.turn import run_turn
 from memrelay.blocks.async_call import OperationFailed
+from memrelay.guarded_http.rules import OutgoingRules
 from memrelay.memory.errors import Refused
 from tests.support.model_server import ModelServer, calls, fault
 
@@ -18,7 +19,8 @@ from tests.support.model_server import ModelServer, calls, fault
 class DeferredCall:
     """A deferred call on an embedded store, whose operations apply once for each key."""
 
-    actor, may_call_private = "bot", True
+    actor, pipeline, may_call_private = "bot", "", True
+    outgoing = OutgoingRules(open_for=frozenset({"models"}))
 
     def __init__(self, store: EmbeddedStore, ident: str) -> None:
         self.id, self._store = ident, store

@@ -24,8 +24,9 @@ class Allowed:
 
 
 # Leaves that import nothing of Memrelay: every package may use them.
-LEAVES = ("installation", "logs", "outgoing")
+LEAVES = ("guarded_http", "installation", "logs")
 RULES = {
+    "guarded_http": Allowed(never=REDIS),
     "memory": Allowed(never=(*REDIS, "aiohttp")),
     "bus": Allowed(),
     "agents": Allowed(own=("memory", "blocks", "bus.message"), never=REDIS),
@@ -57,7 +58,6 @@ RULES = {
     "integrations": Allowed(
         own=("client", "agents", "memory.models.shared_stores.tool"), never=(*REDIS, "apsw")
     ),
-    "outgoing": Allowed(never=REDIS),
 }
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent.parent
 YARDSTICK = ROOT / "benchmarks" / "yardstick"  # an exact copy of fixed programs
 PACKAGES = (
-    *("memory", "bus", "agents", "blocks", "pipelines", "worker", "web", "cli"),
-    *("client", "embedded", "integrations", "outgoing"),
+    *("guarded_http", "memory", "bus", "agents", "blocks", "pipelines", "worker", "web", "cli"),
+    *("client", "embedded", "integrations"),
 )
 
 

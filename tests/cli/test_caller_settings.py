@@ -6,7 +6,13 @@ from pathlib import Path
 import orjson
 import pytest
 
-from memrelay.cli.doctor.callers import check_block_secrets, check_issuers, check_seal_keys
+from memrelay.cli.composition import is_listed, make_outgoing_rules
+from memrelay.cli.doctor.callers import (
+    check_block_secrets,
+    check_issuers,
+    check_outgoing,
+    check_seal_keys,
+)
 from memrelay.cli.settings import Settings, SettingsError, load_settings
 from tests.support.jwts import KeyPair, write_key_set
 
@@ -82,6 +88,59 @@ def test_doctor_reports_a_secret_of_blocks_that_cannot_be_read(tmp_path: Path) -
     assert (missing.level, good.level) == ("fault", "ok")
     assert "file:model cannot be read" in missing.text
     assert good.text == "blocks may use 2 secrets"
+
+
+def test_the_rules_for_outgoing_requests_come_from_the_settings(tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text("agents:\n  private: true\n")
+    private = [{"host": "Ollama.lan", "port": 11434, "for": ["models"]}]
+    secrets = [{"ref": "env:SLACK", "hosts": ["hooks.slack.com"]}]
+    settings = load_settings(
+        tmp_path / "config.yaml",
+        {
+            "MEMRELAY_OUTGOING__PORTS": "8443, 8080",
+            "MEMRELAY_OUTGOING__HTTP": "true",
+            "MEMRELAY_OUTGOING__PRIVATE": orjson.dumps(private).decode(),
+            "MEMRELAY_OUTGOING__SECRETS": orjson.dumps(secrets).decode(),
+            "MEMRELAY_STORAGE__URL": "postgresql://u:p@db.lan/m",
+        },
+    )
+
+    rules = make_outgoing_rules(settings)
+
+    assert (rules.ports, rules.http) == ({8443, 8080}, True)
+    assert rules.open_for == {"models", "import"}
+    assert rules.own == (("127.0.0.1", 8765), ("db.lan", 5432))
+    assert rules.may_send("env:SLACK", "hooks.slack.com", "any")
+    assert not rules.may_send("env:SLACK", "evil.example", "any")
+    assert is_listed(settings, "models", "http://ollama.lan:11434/v1")
+    assert not is_listed(settings, "import", "http://ollama.lan:11434")
+    wide, unset = asyncio.run(check_outgoing(settings))
+    assert (wide.level, unset.level) == ("warning", "fault")
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        ("PRIVATE", '[{"host": "a.lan", "port": "*", "for": ["http"]}]'),
+        ("PRIVATE", '[{"host": "*", "port": 80, "for": ["http"]}]'),
+        ("PRIVATE", '[{"host": "a.lan", "port": 80, "for": []}]'),
+        ("PRIVATE", '[{"host": "a.lan", "port": 80, "for": ["web"]}]'),
+        ("PRIVATE", '[{"host": "a.lan", "port": 80, "for": ["http"], "pipelines": ["a b"]}]'),
+        ("PRIVATE", "a.lan:80"),
+        ("PORTS", "0"),
+        ("SECRETS", '[{"ref": "sk-123", "hosts": ["a.example"]}]'),
+        ("SECRETS", '[{"ref": "env:A", "hosts": []}]'),
+        ("SECRETS", '[{"ref": "env:A", "hosts": ["https://a.example/"]}]'),
+    ],
+)
+def test_a_malformed_rule_for_outgoing_requests_is_a_fault(
+    tmp_path: Path, setting: str, value: str
+) -> None:
+    (tmp_path / "config.yaml").write_text("")
+
+    with pytest.raises(SettingsError, match=r"OUTGOING__|outgoing\.") as caught:
+        load_settings(tmp_path / "config.yaml", {f"MEMRELAY_OUTGOING__{setting}": value})
+    assert "sk-123" not in str(caught.value)
 
 
 def load_seal_keys(folder: Path, references: str) -> Settings:

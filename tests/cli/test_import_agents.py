@@ -158,7 +158,7 @@ def test_a_server_is_read_over_its_api(up: Program) -> None:
         (("--url", "http://localhost:1"), "--url requires --from"),
         (("--from", "auto", "--url", "http://localhost:1"), "auto needs a file"),
         (("--from", "redis-ams", "--url", "nowhere"), "is not the address of a server"),
-        (("--from", "redis-ams", "--url", "http://10.255.255.1"), "agents.private"),
+        (("--from", "redis-ams", "--url", "http://10.255.255.1"), "outgoing.private"),
         (("--from", "redis-ams", "--url", "http://127.0.0.1:1"), "cannot be reached"),
     ],
 )

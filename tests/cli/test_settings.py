@@ -92,7 +92,7 @@ def test_variables_of_other_programs_are_ignored(config: Path) -> None:
         (
             "- memory",
             "must hold sections (memory, storage, bus, worker, web, embedding, secrets, agents, "
-            "blocks, log), each with its settings",
+            "outgoing, blocks, log), each with its settings",
         ),
         (
             "web:\n  port: 1\nlog: {}\nweb:\n  host: ::1",

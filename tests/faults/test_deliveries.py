@@ -16,7 +16,7 @@ def deliver(kills: int, writes: int) -> None:
     """Kill a worker and the receiver in turn while messages are written."""
     requests: list[Received] = []
     with TestSystem() as system:
-        system.start_worker(may_call_private=True)
+        system.start_worker(outgoing={"open_for": ["endpoints"]})
         uid = make_uid()
         system.deploy(make_bundle(uid, *make_commands(NOTES)))
         receiver = WebhookReceiver()
@@ -29,7 +29,7 @@ def deliver(kills: int, writes: int) -> None:
                 system.workers[-1].kill()
             requests += receiver.requests
             receiver = WebhookReceiver(port=receiver.server_port)
-            system.start_worker(may_call_private=True)
+            system.start_worker(outgoing={"open_for": ["endpoints"]})
         wanted = {f"note {number}/{at}" for number in range(kills) for at in range(writes)}
 
         def arrived() -> set[str]:

@@ -18,7 +18,7 @@ NOTES = "instances/${pipeline_uid}/notes"
 @pytest.fixture(scope="module")
 def system() -> Iterator[TestSystem]:
     with TestSystem() as system:
-        system.start_worker(may_call_private=True)
+        system.start_worker(outgoing={"open_for": ["endpoints"]})
         yield system
 
 

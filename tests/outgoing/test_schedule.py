@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from memrelay.memory.models.endpoints.endpoints import mask_url, matches
+from memrelay.memory.models.endpoints.endpoints import matches, show_url
 from memrelay.memory.models.endpoints.schedule import (
     PROBE_MS,
     Answer,
@@ -121,9 +121,9 @@ def test_patterns_match_types_of_events(glob: str, name: str, expected: bool) ->
     assert matches(glob, name) is expected
 
 
-def test_a_masked_url_shows_no_path() -> None:
-    masked = mask_url("https://hooks.slack.com/services/T0/B0/secret?x=1")
-    assert masked.startswith("https://hooks.slack.com/…#")
-    assert "secret" not in masked
-    assert masked != mask_url("https://hooks.slack.com/services/T0/B0/other?x=1")
-    assert mask_url("env:SLACK_URL") == "env:SLACK_URL"
+def test_a_shown_url_has_no_path() -> None:
+    shown = show_url("https://hooks.slack.com/services/T0/B0/secret?x=1")
+    assert shown.startswith("https://hooks.slack.com/…#")
+    assert "secret" not in shown
+    assert shown != show_url("https://hooks.slack.com/services/T0/B0/other?x=1")
+    assert show_url("env:SLACK_URL") == "env:SLACK_URL"

@@ -2,7 +2,7 @@
 step.
 
 CONFIG is JSON with `socket` and `root`, and optionally `bundles` to deploy first, `limits`,
-`embedding`, the `secrets` of blocks, `may_call_private`, and a file `steps` for the names of the
+`embedding`, the `secrets` of blocks, the rules `outgoing`, and a file `steps` for the names of the
 passed steps. The process sends itself SIGKILL, or `signal`, at step number `die_at` or at the first
 step named `die_on`. If `armed` is false, it counts from a SIGUSR1 on and prints `armed` then.
 """
@@ -15,6 +15,7 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from memrelay.bus.client.url import Address
 from memrelay.cli.imports import load_log_format
 from memrelay.cli.logs import configure_logging
 from memrelay.cli.process import make_stop_event
+from memrelay.guarded_http.rules import OutgoingRules, PrivateHost, SecretBinding
 from memrelay.memory.control.catalog import Catalog
 from memrelay.memory.search.embedding.embedder import EmbeddingOptions
 from memrelay.pipelines.check import check
@@ -87,7 +89,7 @@ async def serve(config: dict[str, Any]) -> None:
         limits=WorkerLimits(**config.get("limits", {})),
         embedding=_embedding(**config.get("embedding", {})),
         secrets=SecretResolver(root / "secrets", os.environ, for_blocks=config.get("secrets", ())),
-        may_call_private=config.get("may_call_private", False),
+        outgoing=_outgoing(**config.get("outgoing", {})),
     )
     steps = Steps(config) if "steps" in config else None
     worker = Worker(options, steps) if steps else Worker(options)
@@ -100,6 +102,18 @@ async def serve(config: dict[str, Any]) -> None:
     await worker.run()
     for task in beside:
         task.cancel()
+
+
+def _outgoing(
+    private: Sequence[tuple[str, int, list[str]]] = (),
+    secrets: Sequence[tuple[str, list[str]]] = (),
+    open_for: Sequence[str] = (),
+) -> OutgoingRules:
+    return OutgoingRules(
+        private=tuple(PrivateHost(host, port, frozenset(uses)) for host, port, uses in private),
+        secrets=tuple(SecretBinding(ref, frozenset(hosts)) for ref, hosts in secrets),
+        open_for=frozenset(open_for),
+    )
 
 
 def _embedding(key: str = "", **options: Any) -> EmbeddingOptions:

@@ -17,7 +17,7 @@ ALICE = "Alice4321"
 @pytest.fixture(scope="module")
 def system() -> Iterator[TestSystem]:
     with TestSystem() as system:
-        system.start_worker(may_call_private=True)
+        system.start_worker(outgoing={"open_for": ["models"]})
         yield system
 
 

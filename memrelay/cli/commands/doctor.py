@@ -46,6 +46,7 @@ LOCAL_CHECKS: tuple[Check, ...] = (
     callers.check_issuers,
     callers.check_seal_keys,
     callers.check_block_secrets,
+    callers.check_outgoing,
     callers.check_embedding_key,
     callers.check_webhook_secrets,
 )

@@ -14,7 +14,7 @@ from memrelay.cli.composition import (
     make_secrets_of_operator,
     secrets_folder,
 )
-from memrelay.cli.doctor import Finding, fault, ok
+from memrelay.cli.doctor import Finding, fault, ok, warning
 from memrelay.cli.doctor.service import CATALOG_FAULTS, open_existing_catalog
 from memrelay.cli.settings import Settings
 from memrelay.cli.settings_sections import JwtSettings
@@ -66,6 +66,20 @@ async def check_block_secrets(settings: Settings) -> list[Finding]:
         findings += await _check_value("secrets", resolver.read_for_block, reference, remedy)
     if references and not findings:
         return [ok("secrets", f"blocks may use {counted(len(references), 'secret')}")]
+    return findings
+
+
+async def check_outgoing(settings: Settings) -> list[Finding]:
+    """Read each secret of `outgoing.secrets`, and report wide switches."""
+    findings = []
+    if settings.agents.private:
+        text = "agents.private lets models and imports reach every private address"
+        remedy = "list their hosts in outgoing.private, with `for: [models, import]`, instead"
+        findings.append(warning("outgoing", text, remedy))
+    resolver = make_secrets(settings)
+    remedy = "correct it where the worker runs, or remove it from outgoing.secrets"
+    for one in settings.outgoing.secrets:
+        findings += await _check_value("outgoing", resolver.read, one.ref, remedy)
     return findings
 
 

@@ -7,20 +7,24 @@ key id, at most once a minute. Its last good set is kept on disk for the next st
 import asyncio
 import time
 from collections.abc import Callable
-from contextlib import closing, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
-from http.client import HTTPException
 from pathlib import Path
 from typing import Any, Protocol
-from urllib.parse import urlsplit
 
 import orjson
 from jwt import PyJWK, PyJWTError
 
+from memrelay.guarded_http.client import (
+    AnswerTooLong,
+    OutgoingRefused,
+    Request,
+    RequestFailed,
+    send_blocking,
+)
+from memrelay.guarded_http.rules import operator_rules
 from memrelay.logs import get_logger
-from memrelay.memory.errors import EmbeddingFault, EmbeddingUnavailable
-from memrelay.memory.search.embedding.outgoing import open_connection
 from memrelay.pipelines.secret_references import SecretResolver
 
 log = get_logger(__name__)
@@ -248,24 +252,18 @@ def fetch_key_set(url: str, *, private: bool, timeout_s: float = FETCH_TIMEOUT_S
 
     `timeout_s` is the time for everything, from resolving the name to the last byte.
     """
-    parts = urlsplit(url)
-    path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    request = Request(
+        "GET", url, {"Accept": "application/json"}, timeout_s=timeout_s, most_bytes=MAX_BYTES
+    )
     try:
-        with closing(
-            open_connection(parts, private=private, timeout_s=timeout_s, setting="web.jwt.private")
-        ) as connection:
-            connection.request("GET", path, headers={"Accept": "application/json"})
-            response = connection.getresponse()
-            if response.status != 200:
-                raise KeySetFault(f"the server answers {response.status}")
-            data = response.read(MAX_BYTES + 1)
-    except (EmbeddingFault, EmbeddingUnavailable) as error:
+        answer = send_blocking(operator_rules("jwks", private), "jwks", request)
+    except (OutgoingRefused, RequestFailed) as error:
         raise KeySetFault(str(error)) from error
-    except (OSError, HTTPException, ValueError) as error:
-        raise KeySetFault(f"the server does not answer: {type(error).__name__}") from error
-    if len(data) > MAX_BYTES:
-        raise KeySetFault(f"the answer has more than {MAX_BYTES >> 10} KiB")
-    return data
+    except AnswerTooLong as error:
+        raise KeySetFault(f"the answer has more than {MAX_BYTES >> 10} KiB") from error
+    if answer.status != 200:
+        raise KeySetFault(f"the server answers {answer.status}")
+    return answer.body
 
 
 def _keep(file: Path, data: bytes) -> None:

@@ -10,14 +10,18 @@ import re
 import time
 from collections import deque
 from collections.abc import Callable
-from contextlib import closing
-from http.client import HTTPException
 from typing import Any
 from urllib.parse import urlsplit
 
+from memrelay.guarded_http.client import (
+    AnswerTooLong,
+    OutgoingRefused,
+    Request,
+    RequestFailed,
+    send_blocking,
+)
+from memrelay.guarded_http.rules import OutgoingRules
 from memrelay.logs import get_logger
-from memrelay.memory.errors import EmbeddingFault, EmbeddingUnavailable
-from memrelay.memory.search.embedding.outgoing import open_connection
 from memrelay.web.server.errors import Unavailable
 from memrelay.web.webhooks.request import HookRequest
 from memrelay.web.webhooks.signatures import BadSignature, load_public_keys
@@ -47,18 +51,15 @@ class FetchFailed(Exception):
 
 def fetch(url: str) -> bytes:
     """Return what a public https URL answers. Blocks. Raises FetchFailed."""
-    parts = urlsplit(url)
-    path = f"{parts.path}?{parts.query}" if parts.query else parts.path
+    host = urlsplit(url).hostname
+    request = Request("GET", url, timeout_s=FETCH_TIMEOUT_S, most_bytes=MAX_BYTES)
     try:
-        with closing(open_connection(parts, private=False, timeout_s=FETCH_TIMEOUT_S)) as one:
-            one.request("GET", path, headers={"Accept-Encoding": "identity"})
-            response = one.getresponse()
-            body = response.read(MAX_BYTES + 1)
-    except (EmbeddingFault, EmbeddingUnavailable, OSError, HTTPException) as error:
-        raise FetchFailed(f"{parts.hostname} does not answer: {type(error).__name__}") from error
-    if response.status != 200 or len(body) > MAX_BYTES:
-        raise FetchFailed(f"{parts.hostname} answered {response.status}")
-    return body
+        answer = send_blocking(OutgoingRules(), "sns", request)
+    except (OutgoingRefused, RequestFailed, AnswerTooLong) as error:
+        raise FetchFailed(f"{host} does not answer: {type(error).__name__}") from error
+    if answer.status != 200:
+        raise FetchFailed(f"{host} answered {answer.status}")
+    return answer.body
 
 
 def is_sns_url(url: str) -> bool:

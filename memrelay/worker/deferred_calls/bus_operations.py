@@ -22,6 +22,7 @@ from memrelay.bus.errors import (
 )
 from memrelay.bus.request import REFUSED, UNAVAILABLE, NewCall, Requester
 from memrelay.bus.streams.ingress import IngressLimits
+from memrelay.guarded_http.rules import PUBLIC_ONLY, OutgoingRules
 from memrelay.logs import get_logger
 from memrelay.memory.operations import all_operations, find_operation
 from memrelay.pipelines.secret_references import SecretResolver
@@ -40,15 +41,15 @@ LIMITS = IngressLimits(backlog=sys.maxsize, backlog_bytes=sys.maxsize)
 class BusOperations:
     """Sends calls to pipelines. It opens its connections with the first call.
 
-    All methods belong to the event loop of the deferred calls. `may_call_private` is set if
-    deferred calls may call services at private addresses.
+    All methods belong to the event loop of the deferred calls. `outgoing` are the rules for their
+    requests.
     """
 
     def __init__(
-        self, address: Address, secrets: SecretResolver, *, may_call_private: bool = False
+        self, address: Address, secrets: SecretResolver, outgoing: OutgoingRules = PUBLIC_ONLY
     ) -> None:
         self._address, self.secrets, self._stack = address, secrets, AsyncExitStack()
-        self.may_call_private = may_call_private
+        self.outgoing = outgoing
         # Ids of deferred calls whose operations are refused.
         self.cancelled: set[str] = set()
         self._requester: Requester | None = None

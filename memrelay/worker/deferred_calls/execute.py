@@ -88,7 +88,8 @@ class _Running:
 
     def __init__(self, bus: BusOperations, deferred_call_id: str, subscriber: PlannedAgent) -> None:
         self.id, self.actor = deferred_call_id, subscriber.agent.name
-        self.may_call_private = bus.may_call_private
+        self.pipeline, self.outgoing = subscriber.agent.pipeline, bus.outgoing
+        self.may_call_private = "models" in bus.outgoing.open_for
         self._bus = bus
         self._operations = CallOperations(
             bus, subscriber.agent.pipeline, self.actor, deferred_call_id

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from memrelay.blocks.async_call import OperationFailed
 from memrelay.blocks.contract import Transient
 from memrelay.bus.client.url import Address
+from memrelay.guarded_http.rules import PUBLIC_ONLY, OutgoingRules
 from memrelay.logs import get_logger
 from memrelay.pipelines.secret_references import NO_SECRETS, SecretResolver
 from memrelay.worker.deferred_calls.bus_operations import BusOperations
@@ -79,15 +80,14 @@ class DeferredCallRunner:
         limit_s: float,
         address: Address,
         secrets: SecretResolver = NO_SECRETS,
-        *,
-        may_call_private: bool = False,
+        outgoing: OutgoingRules = PUBLIC_ONLY,
     ) -> None:
         self._most, self._limit_s = most, limit_s
         self.blocked_s = BLOCKED_S
         # Set when the thread has answered the last probe.
         self._has_answered = threading.Event()
         self._probing: asyncio.TimerHandle | None = None
-        self._bus = BusOperations(address, secrets, may_call_private=may_call_private)
+        self._bus = BusOperations(address, secrets, outgoing)
         # By default deaths of other workers are not known.
         self.journal: ExecutionJournal | None = None
         self._jobs: dict[str, _Job] = {}

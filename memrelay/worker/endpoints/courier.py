@@ -9,12 +9,13 @@ from contextlib import suppress
 from functools import partial
 from typing import NamedTuple
 
+from memrelay.guarded_http.client import GuardedClient
 from memrelay.logs import get_logger
 from memrelay.memory.engine.connection import translate_errors
 from memrelay.memory.engine.stores import OpenStores
 from memrelay.memory.engine.threads import DatabaseThread
 from memrelay.memory.errors import StoreBusy
-from memrelay.memory.models.endpoints.endpoints import mask_url
+from memrelay.memory.models.endpoints.endpoints import show_url
 from memrelay.memory.models.endpoints.outbox import (
     MOST_AT_ONCE,
     MOST_TAKEN,
@@ -25,7 +26,6 @@ from memrelay.memory.models.endpoints.outbox import (
 )
 from memrelay.memory.models.endpoints.schedule import Answer
 from memrelay.memory.models.endpoints.table import Delivery, Endpoint
-from memrelay.outgoing.client import GuardedClient
 from memrelay.pipelines.plan import Plan
 from memrelay.worker.endpoints.sender import Sender
 from memrelay.worker.shared import WorkerContext
@@ -56,8 +56,8 @@ class Courier:
         self.store = plan.built_in_stores["endpoints"]
         self._uid, self._sources = plan.uid, plan.all_stores
         self._thread, self._shared, self._wake = thread, shared, wake
-        self._client = GuardedClient(private=shared.may_call_private)
-        self._sender = Sender(self._client, shared.secrets)
+        self._client = GuardedClient(shared.outgoing, "endpoints", plan.uid)
+        self._sender = Sender(self._client, shared.secrets, shared.outgoing, plan.uid)
         # The endpoint of each delivery that is being sent, by its id.
         self._under_way: dict[str, str] = {}
         self._tasks = set[asyncio.Task[None]]()
@@ -106,7 +106,7 @@ class Courier:
                 "endpoint_switched_off",
                 pipeline=self._uid,
                 endpoint=endpoint.id,
-                url=mask_url(endpoint.spec.url),
+                url=show_url(endpoint.spec.url),
                 reason=endpoint.disabled,
                 remedy="correct the receiver, then run `memrelay endpoints enable`",
             )

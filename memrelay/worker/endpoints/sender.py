@@ -2,82 +2,101 @@
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from email.utils import parsedate_to_datetime
+from urllib.parse import urlsplit
 
-import aiohttp
-
+from memrelay.guarded_http.client import (
+    GuardedClient,
+    OutgoingRefused,
+    RequestFailed,
+)
+from memrelay.guarded_http.client import Request as HttpRequest
+from memrelay.guarded_http.rules import OutgoingRules
 from memrelay.memory.models.endpoints.outbox import Request
 from memrelay.memory.models.endpoints.schedule import MAX_RETRY_AFTER_S, Answer
 from memrelay.memory.models.endpoints.table import Secret
-from memrelay.outgoing.client import AnswerTooLong, GuardedClient, PrivateAddress
-from memrelay.pipelines.secret_references import SecretResolver
+from memrelay.pipelines.secret_references import REDACTED, SecretResolver
 from memrelay.worker.endpoints.formats import make_body
 from memrelay.worker.endpoints.signatures import sign
 
 TIMEOUT_S = 15.0
-# Characters of an answer that are kept.
-KEPT_CHARACTERS = 1024
+# Bytes of an answer that are kept.
+KEPT_BYTES = 1024
 USER_AGENT = "Memrelay-Webhooks"
 
 
 class Sender:
-    """Makes the requests of one worker. `client` is open."""
+    """Makes the requests of one pipeline. `client` is open."""
 
-    def __init__(self, client: GuardedClient, secrets: SecretResolver) -> None:
-        self._client, self._secrets = client, secrets
+    def __init__(
+        self, client: GuardedClient, secrets: SecretResolver, rules: OutgoingRules, uid: str
+    ) -> None:
+        self._client, self._secrets, self._rules, self._uid = client, secrets, rules, uid
 
     async def send(self, request: Request) -> Answer:
         """Make one try, and return its answer. Raises nothing: a failure is an answer without a
         status.
         """
-        began_s = time.monotonic()
+        began_s, hidden = time.monotonic(), set[str]()
         try:
-            url, headers, body = await self._prepare(request)
-            async with asyncio.timeout(TIMEOUT_S):
-                answer = await self._client.post(url, body, headers)
-        except TimeoutError:
-            return Answer(0, f"no answer within {TIMEOUT_S:g} s", _since_ms(began_s))
-        except (LookupError, ValueError, PrivateAddress, AnswerTooLong) as error:
-            return Answer(0, self._redact(str(error)), _since_ms(began_s))
-        except (aiohttp.ClientError, OSError) as error:
-            reason = f"no connection: {type(error).__name__}: {error}"
-            return Answer(0, self._redact(reason), _since_ms(began_s))
-        text = self._redact(answer.body.decode(errors="replace"))
+            answer = await self._client.send(await self._prepare(request, hidden))
+        except (LookupError, ValueError, OutgoingRefused, RequestFailed) as error:
+            return Answer(0, _redact(str(error), hidden), _since_ms(began_s))
+        text = _redact(answer.body.decode(errors="replace"), hidden)
         return Answer(
             answer.status, text, _since_ms(began_s), parse_retry_after(answer.retry_after)
         )
 
-    async def _prepare(self, request: Request) -> tuple[str, dict[str, str], bytes]:
-        """Return the URL, headers and body. Raises LookupError and ValueError for a secret that
-        cannot be used.
+    async def _prepare(self, request: Request, hidden: set[str]) -> HttpRequest:
+        """Return the request. `hidden` gets the values of secrets.
+
+        Raises LookupError and ValueError for a secret that cannot be used.
         """
         delivery, spec = request.delivery, request.endpoint.spec
         now_ms = time.time_ns() // 1_000_000
-        secrets = await self._read_secrets(request.endpoint.secrets, now_ms)
+        url = await self._read(spec.url, "", hidden)
+        host = urlsplit(url).hostname or ""
+        secrets = [
+            await self._read(one.value, host, hidden)
+            for one in _in_force(request.endpoint.secrets, now_ms)
+        ]
         body = make_body(spec.format, delivery.id, request.event)
         signed = sign(secrets, delivery.id, now_ms // 1000, body.content)
         headers = {"Content-Type": body.content_type, "User-Agent": USER_AGENT}
-        return await self._read(spec.url), headers | dict(spec.headers) | signed, body.content
+        return HttpRequest(
+            "POST",
+            url,
+            headers | dict(spec.headers) | signed,
+            body.content,
+            timeout_s=TIMEOUT_S,
+            most_bytes=KEPT_BYTES,
+            cuts_off=True,
+        )
 
-    async def _read_secrets(self, secrets: Sequence[Secret], now_ms: int) -> list[str]:
-        return [
-            await self._read(one.value)
-            for one in secrets
-            if one.until is None or one.until > now_ms
-        ]
+    async def _read(self, value: str, host: str, hidden: set[str]) -> str:
+        """Return a value, or what its reference names. "" stands for any host.
 
-    async def _read(self, value: str) -> str:
-        """Return a value, or what its reference names."""
+        Raises LookupError.
+        """
         if value.startswith(("env:", "file:")):
-            return (await asyncio.to_thread(self._secrets.read_for_block, value)).strip()
+            if not self._rules.may_send(value, host, self._uid):
+                where = f" for {host}" if host else ""
+                raise LookupError(f"{value} is not listed in `outgoing.secrets`{where}")
+            value = (await asyncio.to_thread(self._secrets.read, value)).strip()
+            hidden.add(value)
         return value
 
-    def _redact(self, text: str) -> str:
-        printable = "".join(
-            one if one.isprintable() or one == "\n" else " " for one in text[:KEPT_CHARACTERS]
-        )
-        return self._secrets.redact(printable)
+
+def _in_force(secrets: Sequence[Secret], now_ms: int) -> list[Secret]:
+    return [one for one in secrets if one.until is None or one.until > now_ms]
+
+
+def _redact(text: str, hidden: Collection[str]) -> str:
+    """Return a text without secrets and control characters."""
+    for value in hidden:
+        text = text.replace(value, REDACTED) if value else text
+    return "".join(one if one.isprintable() or one == "\n" else " " for one in text)
 
 
 def parse_retry_after(value: str) -> float:

@@ -1,7 +1,6 @@
 """Endpoints: create, list, get, update, delete, test, rotate and enable them."""
 
 import base64
-import hashlib
 import re
 import secrets
 from dataclasses import dataclass, field, replace
@@ -10,6 +9,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field
 
+from memrelay.guarded_http.rules import shorten_url
 from memrelay.memory.engine.feed import TYPES
 from memrelay.memory.engine.store import Transaction
 from memrelay.memory.engine.timestamps import Moment, format_time
@@ -332,22 +332,16 @@ def find(table: EndpointTable, id_: str) -> Endpoint:
     return endpoint
 
 
-def mask_url(url: str) -> str:
-    """Return a URL without its path, which is often a secret; its digest tells two apart."""
-    if REFERENCE.fullmatch(url):
-        return url
-    parts = urlsplit(url)
-    if parts.path in ("", "/") and not parts.query:
-        return url
-    digest = hashlib.sha256(f"{parts.path}?{parts.query}".encode()).hexdigest()[:4]
-    return f"{parts.scheme}://{parts.netloc}/…#{digest}"
+def show_url(url: str) -> str:
+    """Return a URL without its path, which is often a secret. References stay as they are."""
+    return url if REFERENCE.fullmatch(url) else shorten_url(url)
 
 
 def _view(table: EndpointTable, endpoint: Endpoint) -> EndpointView:
     spec, counts = endpoint.spec, table.counts(endpoint.id)
     return EndpointView(
         endpoint.id,
-        mask_url(spec.url),
+        show_url(spec.url),
         spec.events,
         spec.filter,
         spec.format,

@@ -4,9 +4,7 @@ import hashlib
 import re
 import time
 from collections.abc import Sequence
-from contextlib import closing
 from email.utils import parsedate_to_datetime
-from http.client import HTTPException, HTTPResponse
 from itertools import chain
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -15,6 +13,15 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
+from memrelay.guarded_http.client import (
+    Answer,
+    AnswerTooLong,
+    OutgoingRefused,
+    Request,
+    RequestFailed,
+    send_blocking,
+)
+from memrelay.guarded_http.rules import operator_rules
 from memrelay.memory.errors import EmbeddingFault, EmbeddingUnavailable, TextRejected
 from memrelay.memory.search.embedding.embedder import (
     PROBE,
@@ -22,7 +29,6 @@ from memrelay.memory.search.embedding.embedder import (
     EmbeddingOptions,
     Fingerprint,
 )
-from memrelay.memory.search.embedding.outgoing import open_connection
 from memrelay.memory.search.embedding.unit_rows import unit_rows
 
 TOGETHER = 64  # texts in a request
@@ -134,18 +140,19 @@ class Endpoint:
 
     def _post(self, body: bytes) -> _Answer:
         options = self._options
+        request = Request(
+            "POST", self._url.geturl(), self._headers(), body, options.timeout_s, MOST_BYTES
+        )
         try:
-            with closing(
-                open_connection(self._url, private=options.private, timeout_s=options.timeout_s)
-            ) as connection:
-                connection.request("POST", self._url.path, body, self._headers())
-                return _read_answer(connection.getresponse())
-        except (OSError, HTTPException) as error:
-            raise EmbeddingUnavailable(
-                f"{self._url.hostname} does not answer: {type(error).__name__}"
-            ) from error
-        except ValueError as error:
-            raise EmbeddingFault(f"`embedding.url` is no address: {error}"[:300]) from error
+            rules = operator_rules("embedding", options.private)
+            answer = send_blocking(rules, "embedding", request)
+        except RequestFailed as error:
+            raise EmbeddingUnavailable(str(error)) from error
+        except OutgoingRefused as error:
+            raise EmbeddingFault(f"`embedding.url`: {error}") from error
+        except AnswerTooLong as error:
+            raise EmbeddingFault(f"{self._url.hostname}: {error}") from error
+        return _read_answer(answer)
 
     def _headers(self) -> dict[str, str]:
         headers = {"Content-Type": "application/json"}
@@ -160,13 +167,14 @@ class Endpoint:
         return headers | ({"Authorization": f"Bearer {key}"} if key else {})
 
 
-def _read_answer(response: HTTPResponse) -> _Answer:
-    answer = response.read(MOST_BYTES + 1)
-    if len(answer) > MOST_BYTES:
-        raise EmbeddingFault(f"the answer of the embedder has more than {MOST_BYTES} bytes")
-    # the reason appears in logs and on terminals
-    reason = "".join(filter(str.isprintable, response.reason[:MOST_REASON]))
-    return _Answer(response.status, reason, answer, _seconds(response.getheader("Retry-After", "")))
+def _read_answer(answer: Answer) -> _Answer:
+    return _Answer(
+        # the reason appears in logs and on terminals
+        answer.status,
+        answer.reason,
+        answer.body,
+        _seconds(answer.retry_after),
+    )
 
 
 def _seconds(header: str) -> float:

@@ -1,8 +1,6 @@
 """Read memories and sessions over the REST API of Redis agent-memory-server."""
 
 from collections.abc import Callable, Iterator
-from contextlib import closing
-from http.client import HTTPException
 from ipaddress import ip_address
 from json import loads
 from typing import Any
@@ -10,8 +8,14 @@ from urllib.parse import SplitResult, quote, urlsplit
 
 import orjson
 
-from memrelay.memory.errors import EmbeddingFault
-from memrelay.memory.search.embedding.outgoing import open_connection
+from memrelay.guarded_http.client import (
+    AnswerTooLong,
+    OutgoingRefused,
+    Request,
+    RequestFailed,
+    send_blocking,
+)
+from memrelay.guarded_http.rules import operator_rules
 from memrelay.memory.transfer.importers.source import Fault, RefusedFile
 
 SEARCH = "/v1/long-term-memory/search"
@@ -20,7 +24,6 @@ SESSIONS = "/v1/working-memory/"
 PAGE = 100
 TIMEOUT_S = 60.0
 MAX_ANSWER = 64 << 20
-SETTING = "agents.private"
 EXAMPLE = "http://localhost:8000"
 
 
@@ -63,22 +66,21 @@ class _Server:
 
     def ask(self, method: str, path: str, body: object = None) -> tuple[int, Any]:
         """Return (status, decoded JSON). Raises RefusedFile."""
-        data = None if body is None else orjson.dumps(body)
+        request = Request(
+            method,
+            self._address.geturl() + path,
+            {"Content-Type": "application/json"},
+            None if body is None else orjson.dumps(body),
+            TIMEOUT_S,
+            MAX_ANSWER,
+        )
         try:
-            with closing(
-                open_connection(
-                    self._address, private=self._private, timeout_s=TIMEOUT_S, setting=SETTING
-                )
-            ) as connection:
-                connection.request(
-                    method, self._address.path + path, data, {"Content-Type": "application/json"}
-                )
-                response = connection.getresponse()
-                return response.status, self._decode(path, response.read(MAX_ANSWER + 1))
-        except (OSError, HTTPException) as error:
-            raise RefusedFile(f"{self._address.netloc} does not answer: {error}") from error
-        except EmbeddingFault as error:
+            answer = send_blocking(operator_rules("import", self._private), "import", request)
+        except AnswerTooLong as error:
+            raise RefusedFile(f"the answer to {path} is larger than 64 MiB") from error
+        except (OutgoingRefused, RequestFailed) as error:
             raise RefusedFile(str(error)) from error
+        return answer.status, _decode(answer.body)
 
     def get(self, method: str, path: str, body: object = None) -> Any:
         """Return the decoded JSON of a successful answer. Raises RefusedFile."""
@@ -90,13 +92,12 @@ class _Server:
             )
         return answer
 
-    def _decode(self, path: str, answer: bytes) -> Any:
-        if len(answer) > MAX_ANSWER:
-            raise RefusedFile(f"the answer to {path} is larger than 64 MiB")
-        try:
-            return loads(answer)
-        except (ValueError, RecursionError):
-            return None
+
+def _decode(answer: bytes) -> Any:
+    try:
+        return loads(answer)
+    except (ValueError, RecursionError):
+        return None
 
 
 def _search(server: _Server) -> Iterator[object]:

@@ -14,7 +14,6 @@ import pytest
 from memrelay.memory.errors import EmbeddingFault, EmbeddingUnavailable, TextRejected
 from memrelay.memory.search.embedding.embedder import EmbeddingOptions
 from memrelay.memory.search.embedding.endpoint import MOST_CHARACTERS, TOGETHER, Endpoint
-from memrelay.outgoing.addresses import is_public
 from tests.support.embedding_server import KEY, EmbeddingServer, embedding_server
 
 
@@ -211,7 +210,7 @@ def test_vectors_of_any_length_are_normalized(server: EmbeddingServer, size: flo
 
 def test_one_sanitized_line_of_the_server_error_is_reported(server: EmbeddingServer) -> None:
     embedder = endpoint(server.url)
-    server.reason = "\x1b[31mno " + "o" * 10_000
+    server.reason = "\x1b[31mno " + "o" * 5_000
 
     with pytest.raises(EmbeddingUnavailable) as raised:
         embedder.embed(["tea"])
@@ -268,62 +267,6 @@ def test_a_private_address_is_rejected_before_any_request(
     assert server.asked == []
 
 
-@pytest.mark.parametrize(
-    ("address", "public"),
-    [
-        ("8.8.8.8", True),
-        ("2606:4700::1111", True),
-        ("127.0.0.1", False),
-        ("10.0.0.1", False),
-        ("169.254.169.254", False),
-        ("100.64.0.1", False),
-        ("0.0.0.0", False),
-        ("224.0.0.1", False),
-        ("::1", False),
-        ("fe80::1%eth0", False),
-        ("fd00::1", False),
-        ("::ffff:127.0.0.1", False),
-        ("64:ff9b::7f00:1", False),
-        ("2002:7f00:1::", False),
-        ("64:ff9b::808:808", True),
-        ("::ffff:8.8.8.8", True),
-        ("2002:808:808::1", True),
-        ("2a00:1450:4001::8a", True),
-        ("192.0.0.8", False),
-        ("192.0.0.9", False),
-        ("172.31.255.255", False),
-        ("172.32.0.1", True),
-        ("192.168.0.1", False),
-        ("192.88.99.1", False),
-        ("198.19.0.1", False),
-        ("203.0.113.1", False),
-        ("240.0.0.1", False),
-        ("255.255.255.255", False),
-        ("::", False),
-        ("::7f00:1", False),
-        ("::10.0.0.1", False),
-        ("::ffff:192.0.0.8", False),
-        ("64:ff9b::a00:1", False),
-        ("64:ff9b:1::7f00:1", False),
-        ("64:ff9b:1::808:808", False),
-        ("2002:a00:1::", False),
-        ("2001::5ef5:79fd:80ff:fffe", False),
-        ("2001:2::1", False),
-        ("2001:20::1", False),
-        ("2001:db8::1", False),
-        ("3fff::1", False),
-        ("100::1", False),
-        ("4000::1", False),
-        ("5f00::1", False),
-        ("fec0::1", False),
-        ("ff02::1", False),
-        ("ff0e::1", False),
-    ],
-)
-def test_public_addresses_are_distinguished_from_private_ones(address: str, public: bool) -> None:
-    assert is_public(address) is public
-
-
 def test_an_unreachable_server_is_a_temporary_error(server: EmbeddingServer) -> None:
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
@@ -355,7 +298,7 @@ def test_a_tls_handshake_without_an_answer_times_out() -> None:
         silent.listen()
         started_s = time.monotonic()
 
-        with pytest.raises(EmbeddingUnavailable, match="no secure connection"):
+        with pytest.raises(EmbeddingUnavailable, match="does not answer: TimeoutError"):
             endpoint(f"https://127.0.0.1:{silent.getsockname()[1]}/v1", timeout_s=0.5)
 
     assert time.monotonic() - started_s < 30
@@ -388,7 +331,7 @@ def test_https_to_a_server_without_tls_fails(server: EmbeddingServer) -> None:
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:99999/v1", "http://127.0.0.1:x/v1"])
 def test_an_invalid_url_is_a_permanent_error(url: str) -> None:
-    with pytest.raises(EmbeddingFault, match=r"`embedding\.url` is no address"):
+    with pytest.raises(EmbeddingFault, match=r"`embedding\.url`: the URL is malformed"):
         endpoint(url)
 
 

@@ -92,7 +92,7 @@ def test_another_api_is_refused(server: AgentMemoryServer) -> None:
 
 
 def test_a_private_address_needs_the_setting() -> None:
-    with pytest.raises(RefusedFile, match=r"not public: set `agents\.private`"):
+    with pytest.raises(RefusedFile, match=r"port 9 in `outgoing\.private` for import"):
         read("http://10.255.255.1:9")
 
 
