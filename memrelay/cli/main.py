@@ -50,6 +50,7 @@ GROUPS = {
         "send": "Send a message to a swarm or an agent without waiting.",
         "tail": "Print the messages on the swarms of a pipeline.",
         "dlq": "List, show, replay and drop dead letters.",
+        "replay": "Run kept inputs of a pipeline again.",
         "webhooks": "Show the webhooks of a pipeline and their last requests.",
     },
     "Records": {

@@ -45,6 +45,7 @@ from memrelay.memory.models.endpoints.endpoints import (
     EndpointView,
     TestSent,
 )
+from memrelay.memory.models.inputs.listing import InputList
 from memrelay.memory.models.langgraph.items import FoundRecords, PutOutput, Removed, Scopes, Touched
 from memrelay.memory.models.named_memories.entries import EntryPage
 from memrelay.memory.models.named_memories.knowledge import Knowledge, KnowledgeContext
@@ -448,6 +449,12 @@ class RemoteGraphTemplates(Noun):
             edge_types: JsonObject | None = None, if_version: Strings = (),
             idempotency_key: str | None = None) -> GraphTemplateView:
         """Change a template of graphs. Present nodes and edges stay; later writes must fit."""
+
+class RemoteInputs(Noun):
+    """The operations on inputs, for the async client."""
+    async def list(self, pipeline: str, *, since: str = "", until: str = "", agent: str = "",
+            store: str = "", limit: int = 100, cursor: str = "") -> InputList:
+        """List the inputs that the stores of the pipeline keep (`inputs_days` in the bundle)."""
 
 class RemoteInstances(Noun):
     """The operations on instances, for the async client."""
@@ -864,6 +871,7 @@ class RemoteNouns:
     grants: RemoteGrants
     graph: RemoteGraph
     graph_templates: RemoteGraphTemplates
+    inputs: RemoteInputs
     instances: RemoteInstances
     items: RemoteItems
     knowledge: RemoteKnowledge
@@ -1195,6 +1203,12 @@ class BlockingGraphTemplates(Noun):
             edge_types: JsonObject | None = None, if_version: Strings = (),
             idempotency_key: str | None = None) -> GraphTemplateView:
         """Change a template of graphs. Present nodes and edges stay; later writes must fit."""
+
+class BlockingInputs(Noun):
+    """The operations on inputs, for the blocking client."""
+    def list(self, pipeline: str, *, since: str = "", until: str = "", agent: str = "",
+            store: str = "", limit: int = 100, cursor: str = "") -> InputList:
+        """List the inputs that the stores of the pipeline keep (`inputs_days` in the bundle)."""
 
 class BlockingInstances(Noun):
     """The operations on instances, for the blocking client."""
@@ -1605,6 +1619,7 @@ class BlockingNouns:
     grants: BlockingGrants
     graph: BlockingGraph
     graph_templates: BlockingGraphTemplates
+    inputs: BlockingInputs
     instances: BlockingInstances
     items: BlockingItems
     knowledge: BlockingKnowledge
@@ -1897,6 +1912,12 @@ class EmbeddedGraphTemplates(Noun):
             record_kinds: JsonObject | None = None, edge_types: JsonObject | None = None,
             if_version: Strings = ()) -> GraphTemplateView:
         """Change a template of graphs. Present nodes and edges stay; later writes must fit."""
+
+class EmbeddedInputs(Noun):
+    """The operations on inputs, for the embedded store."""
+    def list(self, *, since: str = "", until: str = "", agent: str = "", store: str = "",
+            limit: int = 100, cursor: str = "") -> InputList:
+        """List the inputs that the stores of the pipeline keep (`inputs_days` in the bundle)."""
 
 class EmbeddedInstances(Noun):
     """The operations on instances, for the embedded store."""
@@ -2255,6 +2276,7 @@ class EmbeddedNouns:
     grants: EmbeddedGrants
     graph: EmbeddedGraph
     graph_templates: EmbeddedGraphTemplates
+    inputs: EmbeddedInputs
     instances: EmbeddedInstances
     items: EmbeddedItems
     knowledge: EmbeddedKnowledge

@@ -8,7 +8,7 @@ A stepwise operation is a generator. It yields between its steps, receives the s
 with, and returns the output. The owner of the store may do other work in between.
 """
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, Literal, Never, TypeVar, get_args, get_type_hints
@@ -66,6 +66,10 @@ class Context:
     open_for_read: Callable[[str], "ReadOnlyStore"] = no_other_store
     # Time zone of a query that names none.
     timezone: str = DEFAULT_ZONE
+    # The pipeline that is called, "" outside of a worker.
+    pipeline: str = ""
+    # Returns the existing stores of that pipeline for reads, each with its position among all.
+    open_existing: Callable[[], Iterable[tuple[int, "ReadOnlyStore"]]] = tuple
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,6 +93,7 @@ def accepts(names: tuple[str, ...], sender: str) -> bool:
 
 
 LONGEST_INTERVAL_S = 31_622_400  # a leap year
+MAX_INPUTS_DAYS = 366
 INTERVAL_SCHEMA: JsonDict = {
     "anyOf": [
         {"const": 0},
@@ -397,3 +398,6 @@ class Bundle(Part):
     timezone: MaybeZone = ""
     """Time zone of days such as `yesterday` in queries, like `Europe/Berlin`. A deploy sets the
     default: `memory.timezone` of the settings, else UTC. Stored times are UTC."""
+    inputs_days: float = Field(0, ge=0, le=MAX_INPUTS_DAYS, strict=True)
+    """Days for which the stores keep each input of the pipeline, so that `memrelay replay` can run
+    it again. 0 keeps none."""

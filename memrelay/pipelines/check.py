@@ -73,6 +73,7 @@ def _check_object(
     valid = [agent for agent in checked if agent is not None]
     languages = check_stores(stores, [agent.args.store for agent in valid], report)
     check_display_order(bundle.display_order, agents, report)
+    _check_inputs_days(bundle.inputs_days, report)
     source = orjson.dumps(filled, option=orjson.OPT_SORT_KEYS)
     fits(source, report)
     if secrets is not None:
@@ -94,9 +95,23 @@ def _check_object(
         feeds=frozenset(store.memory_id for store in stores.values() if store.changes),
         embedded=frozenset(store.memory_id for store in stores.values() if store.vectors),
         timezone=zone,
+        inputs_days=bundle.inputs_days,
     )
 
 
+def _check_inputs_days(days: float, report: Report) -> None:
+    """Warn of what kept inputs cost besides their own bytes."""
+    if days > PRODUCER_ID_DAYS:
+        report.warn(
+            ("inputs_days",),
+            f"the idempotency keys of the pipeline are kept for {days + 1:g} days too, which takes "
+            "about 130 bytes for each message with a key",
+            f"use {PRODUCER_ID_DAYS} days or less to keep them no longer than by default",
+        )
+
+
+# The default of the setting worker.producer_id_days.
+PRODUCER_ID_DAYS = 4
 # An unknown key this similar to a known one is a misspelling, not a key of another program.
 NEAR = 0.8
 MAX_ENTRIES = 1000  # of a list

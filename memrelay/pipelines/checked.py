@@ -110,6 +110,7 @@ class CheckedBundle:
     in hex. `public` are the names of its public swarms. `languages` are those of its declared
     stores, by memory_id. `feeds` are the declared stores with a change feed, and
     `embedded` those with vectors. `timezone` is the zone of queries that name none.
+    Its stores keep inputs for `inputs_days`, 0 for none.
     """
 
     uid: str
@@ -123,6 +124,7 @@ class CheckedBundle:
     feeds: frozenset[str] = frozenset()
     embedded: frozenset[str] = frozenset()
     timezone: str = DEFAULT_ZONE
+    inputs_days: float = 0
 
     @property
     def swarms(self) -> tuple[str, ...]:

@@ -145,6 +145,7 @@ class Plan:
     - `embedded_stores`: stores with vectors
     - `programs`: names under which its agents write
     - `languages`: of stores that declare one, by memory_id; `timezone`: of queries
+    - `inputs_days`: for how long the stores keep inputs; 0 for none
     - `feeds`: stores with a change feed: all `built_in_stores`, and those that declare one
     """
 
@@ -191,6 +192,7 @@ class Plan:
         searched = {agent.store for agent in planned if agent.args.embeds}
         self.embedded_stores = frozenset(searched | (bundle.embedded & set(self.all_stores)))
         self.languages, self.timezone = bundle.languages, bundle.timezone
+        self.inputs_days = bundle.inputs_days
         self.feeds = bundle.feeds | frozenset(self.built_in_stores.values())
 
     def subscriber(self, alias: str) -> PlannedAgent | None:

@@ -30,6 +30,7 @@ from memrelay.web.api import (
     messages,
     operations,
     pipelines,
+    replays,
     webhook_requests,
     webhooks,
 )
@@ -104,6 +105,7 @@ ROUTE_MODULES = (
     webhooks,
     webhook_requests,
     dead_letters,
+    replays,
     trace,
     keys,
     frame,

@@ -332,6 +332,7 @@ INPUTS: dict[str, tuple[Json, ...]] = {
     "graph_templates.get": ({"id": "t"},),
     "graph_templates.list": ({},),
     "graph_templates.update": ({"id": "t"},),
+    "inputs.list": ({},),
     "instances.create": ({"sort": "kv", "name": "x"},),
     "instances.delete": ({"sort": "kv", "id": "i"}, {"sort": "graph", "id": "$graph"}),
     "instances.get": ({"sort": "kv", "id": "i"},),

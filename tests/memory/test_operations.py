@@ -45,6 +45,7 @@ EXPECTED = {
     "assembly.required_variables": ("read", False),
     "assembly.validate": ("read", False),
     "changes.list": ("read", False),
+    "inputs.list": ("admin", False),
     "checkpoints.copy": ("write", True),
     "checkpoints.delete": ("delete", True),
     "checkpoints.forget_runs": ("admin", True),

@@ -71,6 +71,7 @@ def test_every_operation_has_its_derived_route_and_access(tmp_path: object) -> N
         ("POST", "/knowledge/context"),
         ("GET", "/items"),
         ("GET", "/changes"),
+        ("GET", "/inputs"),
         *[(method, "/items/{key}") for method in ("GET", "PUT", "DELETE")],
         ("POST", "/items/search"),
         *[("POST", f"/items/{{key}}/{verb}") for verb in ("edit", "rename", "reseal")],

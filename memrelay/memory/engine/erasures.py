@@ -252,7 +252,8 @@ class Erasures:
         run_many("DELETE FROM pending WHERE id = ?", pending)
         for model in self._models() if pending else ():
             model.forget_calls([ident.removesuffix(RETRY_SUFFIX) for (ident,) in pending])
-        return len(replies) + len(answers) + len(pending)
+        kept = sum(model.silence(has_erased) for model in self._models())
+        return len(replies) + len(answers) + len(pending) + kept
 
     def forget(self, noted: int, counts: tuple[int, int, int]) -> None:
         """Delete the noted texts up to that number, and add the counts of erased replies, messages
@@ -294,6 +295,10 @@ class ModelErasure(StoreTable):
 
     def erase(self, matcher: Matcher) -> None:
         """Delete what the matcher finds."""
+
+    def silence(self, has_erased: Erases) -> int:
+        """Delete the messages that hold an erased text, and return their number."""
+        return 0
 
     def describe_kept(self, matcher: Matcher) -> str:
         """Return where the matcher still finds something, which the caller has to change, or ""."""

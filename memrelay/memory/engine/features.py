@@ -15,9 +15,12 @@ from memrelay.memory.engine.table import StoreTable
 if TYPE_CHECKING:
     from memrelay.memory.engine.store import Store
 
-FEED = "feed"
+FEED, INPUTS = "feed", "inputs"
 # The class of each feature, in the order in which its hooks are called.
-FEATURES: dict[str, str] = {FEED: "memrelay.memory.engine.feed:ChangeFeed"}
+FEATURES: dict[str, str] = {
+    FEED: "memrelay.memory.engine.feed:ChangeFeed",
+    INPUTS: "memrelay.memory.models.inputs.feature:KeptInputs",
+}
 
 
 class Feature(StoreTable):

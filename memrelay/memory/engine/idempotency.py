@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 import apsw
 import msgspec
 
+# Prefix of the keys of calls. No id of a message contains it.
+CALL_KEY_PREFIX = "\x1f"
 DIGEST_BYTES = 16
 PAGE_ROWS = 5000
 # Rows that one commit deletes at least, if they have expired.
@@ -109,6 +111,10 @@ class IdempotencyKeys:
     def expire(self, before_ms: int) -> None:
         """Forget keys from before that time with the commit; the rest of many with later ones."""
         self._expired_before = before_ms
+
+    def keep_since(self, since_ms: int) -> None:
+        """Let this commit forget no key from that time or later."""
+        self._expired_before = min(self._expired_before, since_ms)
 
     def complete(self) -> None:
         """Insert the new keys and delete expired ones, before the commit."""

@@ -21,6 +21,7 @@ MODELS = (
     "memrelay.memory.models.agent_memory",
     "memrelay.memory.models.recipes",
     "memrelay.memory.models.endpoints",
+    "memrelay.memory.models.inputs",
 )
 
 

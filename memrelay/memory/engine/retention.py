@@ -15,21 +15,31 @@ HISTORY_DAYS = 90
 DAY_MS = 86_400_000
 # Maximum number of deletions per step and kind. A step of short records takes about 10 ms.
 MAX_PER_STEP = 1000
+# Rows of kept inputs per step. A row has the inputs of a batch.
+INPUT_ROWS_PER_STEP = 100
+OLDEST_INPUT = "SELECT last_ms FROM inputs ORDER BY n LIMIT 1"
+DELETE_INPUTS = (
+    "DELETE FROM inputs WHERE last_ms < ? AND n IN (SELECT n FROM inputs ORDER BY n LIMIT ?)"
+)
 
 
 class RetentionStep(NamedTuple):
     """The result of a retention step."""
 
-    # Number of records, earlier versions, changes and parked messages deleted.
+    # Number of records, earlier versions, changes, rows of inputs and parked messages deleted.
     gone: int
     # Unix ms at which the next deletion is due, None for never.
     next_ms: int | None
 
 
-def delete_expired(store: "Store", now_ms: int, history_days: float) -> RetentionStep:
-    """Delete some expired records, and some history and changes older than `history_days`."""
+def delete_expired(
+    store: "Store", now_ms: int, history_days: float, inputs_days: float | None = None
+) -> RetentionStep:
+    """Delete some expired records, some history and changes older than `history_days`, and some
+    kept inputs older than `inputs_days`. None keeps all inputs.
+    """
     before_ms = now_ms - int(history_days * DAY_MS)
-    next_ms, gone = _next_ms(store, history_days), 0
+    next_ms, gone = _next_ms(store, history_days, inputs_days), 0
     if next_ms is not None and next_ms <= now_ms:
         with store.transaction() as tx:
             tx.records.set_actor(now_ms, "")
@@ -38,11 +48,19 @@ def delete_expired(store: "Store", now_ms: int, history_days: float) -> Retentio
             gone += tx.records.versions.delete_before(before_ms, MAX_PER_STEP)
             gone += tx.feed.delete_before(before_ms)
             gone += store.pending.delete_parked(now_ms)
-        next_ms = _next_ms(store, history_days)
+            if inputs_days is not None:
+                gone += _delete_inputs(store, now_ms - int(inputs_days * DAY_MS))
+        next_ms = _next_ms(store, history_days, inputs_days)
     return RetentionStep(gone, next_ms)
 
 
-def _next_ms(store: "Store", history_days: float) -> int | None:
+def _delete_inputs(store: "Store", before_ms: int) -> int:
+    """Delete some rows with inputs from before `before_ms`, and return their number."""
+    store.connection.execute(DELETE_INPUTS, (before_ms, INPUT_ROWS_PER_STEP))
+    return store.connection.changes()
+
+
+def _next_ms(store: "Store", history_days: float, inputs_days: float | None) -> int | None:
     versions = store.records.versions
     oldest = [
         oldest_ms
@@ -54,5 +72,12 @@ def _next_ms(store: "Store", history_days: float) -> int | None:
         versions.next_expiry_ms(),
         store.pending.next_expiry_ms(),
         min(oldest) + int(history_days * DAY_MS) if oldest else None,
+        None if inputs_days is None else _next_input_ms(store, inputs_days),
     ]
     return min((end for end in ends if end is not None), default=None)
+
+
+def _next_input_ms(store: "Store", inputs_days: float) -> int | None:
+    """Return when the next row of inputs is older than `inputs_days`, Unix ms."""
+    last_ms = store.connection.execute(OLDEST_INPUT).get
+    return None if last_ms is None else last_ms + int(inputs_days * DAY_MS) + 1

@@ -45,6 +45,7 @@ OWN_TABLES = {
     "erasures": Table("n"),
     "erasing": Table("n"),
     "changes": Table("n", ("data",)),
+    "inputs": Table("n"),
 }
 # Columns with JSON, and the value for unreadable JSON. Any JSON is valid if that is null.
 EMPTY_JSON = {"tags": b"[]", "data": b"{}", "metadata": b"{}", "payload": b"null"}

@@ -12,6 +12,7 @@ SECTIONS = (PIPELINES, RECORDS, MODELS, AGENTS, RECIPES, APIS, SERVER)
 # Packages whose handwritten routes form one group. Other groups have the name of the module.
 PACKAGES = {"memrelay.web.console": "console", "memrelay.web.mcp": "mcp"}
 MODULES = {
+    "memrelay.web.api.replays": "inputs",
     "memrelay.web.api.webhook_requests": "webhooks",
     "memrelay.web.trace.trace": "messages",
     "memrelay.web.openapi.pages": "console",
@@ -45,6 +46,7 @@ GROUPS = {
     "deliveries": Group(
         "Deliveries", PIPELINES, "Follow the webhooks to endpoints, and send them again."
     ),
+    "inputs": Group("Inputs", PIPELINES, "List the inputs that a pipeline keeps; run them again."),
     "records": Group("Records", RECORDS, "Write, search, change, restore and erase records."),
     "changes": Group("Changes", RECORDS, "Follow the changes of a store in order."),
     "stores": Group("Stores", RECORDS, "List the stores of an agent and configure them."),

@@ -291,6 +291,33 @@ class NewApiKey(TypedDict):
 
 
 @exact
+class InputReplay(TypedDict):
+    """Kept inputs to run again. `since` and `until` are RFC 3339 or Unix ms, and `filter` is
+    JMESPath. By default, all inputs run under their idempotency keys; `as_new` gives them new ones.
+    No input runs twice with the same `key`.
+    """
+
+    since: NotRequired[str]
+    until: NotRequired[str]
+    agent: NotRequired[str]
+    filter: NotRequired[str]
+    as_new: NotRequired[bool]
+    dry_run: NotRequired[bool]
+    key: NotRequired[str]
+    limit: NotRequired[Annotated[int, Field(ge=1, le=1000)]]
+    cursor: NotRequired[str]
+
+
+@exact
+class ReplayedInputs(TypedDict):
+    """A page of a replay: its key, the number of its inputs, and where the next page begins."""
+
+    key: str
+    replayed: int
+    next_cursor: str | None
+
+
+@exact
 class Live(TypedDict):
     """The process answers."""
 

@@ -1,9 +1,10 @@
 """Deletes expired records and old versions in the background, a few at a time between batches."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from typing import NamedTuple
 
 from memrelay.bus.lease.workers import BusClock
 from memrelay.logs import get_logger
@@ -25,11 +26,18 @@ MAX_SLEEP_S = 3600.0
 NOTHING_DELETED = RetentionStep(0, None)
 
 
+class Retention(NamedTuple):
+    """How many days data is kept: the history of each store, and the inputs by store."""
+
+    history: float
+    inputs: Mapping[str, float]
+
+
 class ExpiryTask:
     """Deletes what has expired in the stores of one group.
 
-    A store is not read again while nothing in it expires and nothing is written. Earlier versions
-    and deleted records are kept for `history_days`. `announce` receives the last change of each
+    A store is not read again while nothing in it expires and nothing is written. Earlier versions,
+    deleted records and inputs are kept for `days`. `announce` receives the last change of each
     store whose change feed has grown.
 
     Expiry follows the clock of the bus, as the times of records do. A wrong clock of this machine
@@ -40,11 +48,11 @@ class ExpiryTask:
         self,
         stores: Sequence[str],
         thread: DatabaseThread,
-        history_days: float,
+        days: Retention,
         clock: BusClock,
         announce: Callable[[dict[str, int]], None],
     ) -> None:
-        self._stores, self._thread, self._history_days = tuple(stores), thread, history_days
+        self._stores, self._thread, self._days = tuple(stores), thread, days
         self._clock, self._announce = clock, announce
         self._has_writes = asyncio.Event()
         # When more expires (Unix ms), None for never. It is not known during a round.
@@ -93,7 +101,12 @@ class ExpiryTask:
 
     async def _delete(self, name: str, now_ms: int) -> int | None:
         """Delete everything expired in one store. Return when more expires, in Unix ms."""
-        step = partial(delete_expired, now_ms=now_ms, history_days=self._history_days)
+        step = partial(
+            delete_expired,
+            now_ms=now_ms,
+            history_days=self._days.history,
+            inputs_days=self._days.inputs.get(name, 0),
+        )
         work = partial(run_if_exists, name=name, work=step, absent=NOTHING_DELETED)
         total = 0
         try:

@@ -235,7 +235,8 @@ class Batch:
                 one, f"the worker ended {most} times while it ran this message", most
             )
         outcome = self._cascade.run(work) if work.call is None else self._answer(work, work.call)
-        if not outcome.store and work.needs_inbox_row:
+        is_kept = work.plan.inputs_days and work.call is None and "." not in work.id
+        if not outcome.store and (work.needs_inbox_row or is_kept):
             outcome.store = work.plan.stores[0]
         if outcome.store:
             self._add_inbox_row(work, outcome)

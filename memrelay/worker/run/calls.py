@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from memrelay.blocks.contract import Transient
 from memrelay.bus.request import KEY_REUSED, REFUSED, error_answer
-from memrelay.memory.engine.idempotency import ProducerKey
+from memrelay.memory.engine.idempotency import CALL_KEY_PREFIX, ProducerKey
 from memrelay.memory.engine.inbox import Inbox
 from memrelay.memory.engine.memory_id import built_in_store, is_closed
 from memrelay.memory.engine.open_for_read import read_only
@@ -24,7 +24,7 @@ from memrelay.memory.records.ids import derive_guid, input_time_ms
 from memrelay.memory.search.text.languages import DEFAULT_LANGUAGE
 from memrelay.pipelines.plan import Plan
 from memrelay.pipelines.rules import in_a_line
-from memrelay.worker.run.inputs import CALL_KEY_PREFIX, STEP_MARK, Call, Input
+from memrelay.worker.run.inputs import STEP_MARK, Call, Input
 from memrelay.worker.run.outcome import Outcome, new_outcome, read_call_digest
 
 if TYPE_CHECKING:
@@ -70,6 +70,7 @@ def carry_out(
         may_wait,
         lambda other: open_for_read(work.plan, other, (now_ms, call.actor)),
         work.plan.timezone,
+        work.plan.uid,
     )
     return memory_id, answer_call(call.operation, call.data, begin(memory_id), context)
 

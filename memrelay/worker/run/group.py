@@ -18,7 +18,7 @@ from memrelay.memory.errors import StoreBroken, StoreBusy
 from memrelay.pipelines.plan import Plan
 from memrelay.worker.background.deliveries import DeliveryTask
 from memrelay.worker.background.erasure import ErasureTask
-from memrelay.worker.background.expiry import ExpiryTask
+from memrelay.worker.background.expiry import ExpiryTask, Retention
 from memrelay.worker.background.index_merge import IndexMergeTask
 from memrelay.worker.background.vectors import VectorTask
 from memrelay.worker.deliver.outbox import Outbox, pack_signals, publish_signals
@@ -41,7 +41,7 @@ from memrelay.worker.run.outcome import Outcome
 from memrelay.worker.run.queries import Queries
 from memrelay.worker.run.recovery import Recovery, RecoveryTurns, close_stores
 from memrelay.worker.run.retries import Retries
-from memrelay.worker.run.store_features import ENDPOINTS, find_features
+from memrelay.worker.run.store_features import ENDPOINTS, find_features, find_inputs_days
 from memrelay.worker.shared import WorkerContext
 from memrelay.worker.waiting import in_background, wait
 
@@ -521,6 +521,7 @@ def create_group(
     )
     # Built-in stores that no agent of the pipelines names.
     unnamed = [name for name in stores if all(name not in plan.stores for plan in plans)]
+    days = Retention(shared.limits.history_days, find_inputs_days(plans))
     parts = GroupParts(
         thread,
         outbox,
@@ -532,7 +533,7 @@ def create_group(
         EmbeddingPrefetch(shared.questions, wake_event, vectors.fingerprint),
         queries,
         vectors,
-        ExpiryTask(stores, thread, shared.limits.history_days, shared.clock, announce),
+        ExpiryTask(stores, thread, days, shared.clock, announce),
         IndexMergeTask(stores, thread, vectors.wake),
         ErasureTask(plans, stores, thread, shared, continuations.drop),
         DeliveryTask(plans, thread, shared),

@@ -12,6 +12,7 @@ from memrelay.bus.codec import decode, decode_kept, encode, encode_kept
 from memrelay.bus.errors import MalformedMessage, MessageTooLong
 from memrelay.bus.keys import reply_channel
 from memrelay.bus.message import MAX_WEBHOOK_BYTES, PLAIN, Message, new_message
+from memrelay.memory.engine.idempotency import CALL_KEY_PREFIX
 from memrelay.memory.engine.inbox import RETRY_SUFFIX, Pending
 from memrelay.memory.operations import Operation, all_operations, find_operation, is_dry_run
 from memrelay.memory.records.ids import input_time_ms
@@ -20,8 +21,6 @@ from memrelay.worker.deferred_calls.stored import pack_again, parse_result
 
 # The message of a call, which publishes nothing.
 NO_MESSAGE = Message("", "", "", PLAIN, UNSET, ())
-# Prefix of the idempotency keys of calls. No id of a message contains it.
-CALL_KEY_PREFIX = "\x1f"
 # Prefix of the idempotency key in the pending row of a cascade's step, and suffix of the key under
 # which its results are kept. No id of a message contains it.
 STEP_MARK = "\x1e"

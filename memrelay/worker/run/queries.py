@@ -6,7 +6,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from memrelay.bus.errors import MalformedMessage
 from memrelay.bus.lease.workers import BusClock
@@ -22,6 +22,7 @@ from memrelay.bus.request import (
     read_question,
 )
 from memrelay.logs import get_logger
+from memrelay.memory.engine.open_for_read import read_only
 from memrelay.memory.engine.store import Store
 from memrelay.memory.engine.stores import OpenStores
 from memrelay.memory.engine.threads import DatabaseThread
@@ -40,6 +41,9 @@ from memrelay.worker.run.calls import (
     open_second_store,
     resolve_store,
 )
+
+if TYPE_CHECKING:
+    from memrelay.memory.engine.open_for_read import ReadOnlyStore
 
 log = get_logger(__name__)
 MAX_WAITING = 1000
@@ -263,6 +267,8 @@ def _answer_all(
             query.language,
             open_for_read=open_for_read,
             timezone=query.plan.timezone,
+            pipeline=query.plan.uid,
+            open_existing=partial(_open_existing, stores, query.plan),
         )
         store = stores.get(query.memory_id)
         if query.operation.begin is None:
@@ -274,6 +280,15 @@ def _answer_all(
         if time.perf_counter() > until_s:
             break
     return answers
+
+
+def _open_existing(stores: OpenStores, plan: Plan) -> list[tuple[int, "ReadOnlyStore"]]:
+    """Return the existing stores of a pipeline for reads, each with its position in the plan."""
+    return [
+        (at, read_only(stores.get(name)))
+        for at, name in enumerate(plan.all_stores)
+        if stores.exists(name)
+    ]
 
 
 def _continue(query: Query, store: Store, context: Context) -> bytes | None:

@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from memrelay.memory.engine.features import FEED
+from memrelay.memory.engine.features import FEED, INPUTS
+from memrelay.memory.engine.memory_id import is_closed
 from memrelay.memory.engine.stores import OpenStores
 from memrelay.pipelines.plan import Plan
 
@@ -15,12 +16,29 @@ def find_features(plans: Sequence[Plan], stores: OpenStores) -> dict[str, frozen
 
     Deliveries to endpoints are made of the change feed.
     """
-    feeds = {name for plan in plans for name in plan.feeds}
+    wanted = {
+        FEED: {name for plan in plans for name in plan.feeds},
+        INPUTS: {name for plan in plans if plan.inputs_days for name in _open_stores(plan)},
+    }
     for plan in plans:
         if stores.exists(plan.built_in_stores[ENDPOINTS]):
-            feeds.update(plan.all_stores)
+            wanted[FEED].update(plan.all_stores)
     return {
-        name: frozenset({FEED} if name in feeds else ())
+        name: frozenset(feature for feature, names in wanted.items() if name in names)
         for plan in plans
         for name in plan.all_stores
     }
+
+
+def _open_stores(plan: Plan) -> list[str]:
+    """Return the stores that may keep inputs. Those of closed stores hold values to seal."""
+    return [name for name in plan.all_stores if not is_closed(name)]
+
+
+def find_inputs_days(plans: Sequence[Plan]) -> dict[str, float]:
+    """Return how many days each store keeps inputs: the most of the pipelines that share it."""
+    days: dict[str, float] = {}
+    for plan in plans:
+        for name in plan.all_stores:
+            days[name] = max(days.get(name, 0), plan.inputs_days)
+    return days

@@ -17,6 +17,7 @@ from memrelay.memory.engine.copy import copy_database, inspect
 from memrelay.memory.engine.idempotency import pack
 from memrelay.memory.engine.models import list_rows
 from memrelay.memory.engine.store import Store
+from memrelay.memory.models.inputs.packing import pack as pack_inputs
 from memrelay.memory.transfer.export import ROW_TABLES, TYPES, export_lines
 from memrelay.memory.transfer.salvage import list_tables, salvage_into
 from tests.memory.builders import MEMORY_ID, NOW, make_store, perform
@@ -134,6 +135,9 @@ TABLES = {
         "(3, 'c', 'e', 's', 1, 't', 's', json_array(:text), 1, 0, 1, 0, NULL)",
     ),
     "delivery_tries": Table(HERE, "INSERT INTO delivery_tries VALUES (1, 1, 1, 1, 1, 200, :text)"),
+    "inputs": Table(
+        HERE, "INSERT INTO inputs(first_ms, last_ms, change, data) VALUES (1, 1, 0, :inputs)"
+    ),
     "inbox": Table(HERE, "INSERT INTO inbox(id, bundle, outputs) VALUES ('i', 'b', :blob)"),
     "pending": Table(
         HERE,
@@ -178,6 +182,7 @@ def fill_every_table(store: Store) -> None:
         "text": MARK,
         "blob": MARK.encode(),
         "packed": pack(MARK.encode()),
+        "inputs": pack_inputs([(1, 0, "", [b"swarm", b"chat", b"data", MARK.encode()])]),
         "stored": b"\0" + MARK.encode(),
         "compressed": b"\1" + compress(MARK.encode() * 99),
     }
