@@ -3,7 +3,8 @@
 ValueError
 └── BadArgument   an argument of a block does not fit the other arguments
 Exception
-└── BrokenBlock   a block cannot be loaded
+├── BrokenBlock      a block cannot be loaded
+└── MessageRefused   a message breaks a rule of its bundle
 """
 
 
@@ -24,3 +25,7 @@ class BrokenBlock(Exception):
     def __init__(self, text: str, remedy: str) -> None:
         super().__init__(text)
         self.remedy = remedy
+
+
+class MessageRefused(Exception):
+    """A message breaks a rule of its bundle, and becomes a dead letter. It is no defect."""

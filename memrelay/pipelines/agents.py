@@ -17,6 +17,7 @@ from memrelay.pipelines.bundle import AI_CLASS, CLASSES, SECRET, AgentSpec
 from memrelay.pipelines.checked import CheckedAgent
 from memrelay.pipelines.expressions import Expression, compile_expression
 from memrelay.pipelines.json_text import bounded_object, parse_object
+from memrelay.pipelines.message_checks import MessageCheck, check_schema
 from memrelay.pipelines.report import JsonPath, Report, quoted
 from memrelay.pipelines.rules import find_location, report_validation_error
 from memrelay.pipelines.webhook_checks import check_sender
@@ -68,7 +69,22 @@ def check_agent(spec: AgentSpec, path: JsonPath, uid: str, report: Report) -> Ch
         text=_compile(spec.wf_webhook_text),
         each=_compile(spec.wf_webhook_each),
         webhook_bytes=spec.wf_webhook_bytes,
+        message_check=_check_schema(spec, path, report, calls=calls),
     )
+
+
+def _check_schema(
+    spec: AgentSpec, path: JsonPath, report: Report, *, calls: bool
+) -> MessageCheck | None:
+    """Return the schema of an agent. Warn if it has no effect, or refuses all calls of a timer."""
+    check = check_schema(spec, path, report)
+    if check is not None and not calls:
+        rule = "the agent calls no block, so the schema has no effect"
+        report.warn((*path, "schema"), rule, "set it on the swarm")
+    elif check is not None and spec.wf_interval_secs and check.schema.find_fault(""):
+        rule = "a timer's text is empty, and the schema does not accept it"
+        report.warn((*path, "wf_interval_secs"), rule, "set 0, or another schema")
+    return check
 
 
 def _compile(expression: str) -> Expression | None:

@@ -150,6 +150,7 @@ def _args(value: object) -> object:
 FlagText = Annotated[str, Field(pattern=FLAG_TEXT)]
 Flag = Annotated[bool, BeforeValidator(as_flag, json_schema_input_type=bool | FlagText)]
 Names = Annotated[str | tuple[str, ...], BeforeValidator(_names)]
+SchemaOfText = Annotated[dict[str, Any] | None, Field(alias="schema")]
 KeptAt = Annotated[str, Field(json_schema_extra=KEPT_AT)]
 Secrets = Annotated[
     str | tuple[str, ...],
@@ -208,6 +209,10 @@ class SwarmSpec(Part):
     """This version supports only durable swarms."""
     visibility: Literal["private", "public"] = "private"
     """Pipelines that declare a public swarm of the same name share its messages."""
+    message_schema: SchemaOfText = None
+    """JSON Schema of the texts of its messages. Another message becomes a dead letter."""
+    on_mismatch: str = Field("", json_schema_extra=NAME_OR_NONE)
+    """Swarm that gets the messages that break the schema, instead of the dead letters."""
 
 
 class StoreSpec(Part):
@@ -303,6 +308,10 @@ class AgentSpec(Part):
     wf_timezone: MaybeZone = ""
     """Time zone of wf_cron, and of days such as `yesterday` in queries of this agent; the bundle's
     by default."""
+    message_schema: SchemaOfText = None
+    """JSON Schema of the texts that its block gets. Another message becomes a dead letter."""
+    on_mismatch: str = Field("", json_schema_extra=NAME_OR_NONE)
+    """Swarm that gets the messages that break the schema, instead of the dead letters."""
 
     wf_diagram_alias: Kept = None
     agent_parent_id: Kept = None

@@ -11,6 +11,7 @@ from memrelay.pipelines.agents import check_agent
 from memrelay.pipelines.bundle import AgentSpec, Bundle, Part, StoreSpec, SwarmSpec
 from memrelay.pipelines.checked import Checked, CheckedAgent, CheckedBundle
 from memrelay.pipelines.json_text import fits, parse_bundle
+from memrelay.pipelines.message_checks import check_mismatches, check_swarm_schemas
 from memrelay.pipelines.report import JsonPath, Report, did_you_mean, quoted
 from memrelay.pipelines.rules import report_validation_error
 from memrelay.pipelines.secret_references import (
@@ -70,6 +71,8 @@ def _check_object(
     public = tuple(swarm.name for swarm in swarms.values() if swarm.visibility == "public")
     check_senders(agents, public, report)
     check_self_answers(agents, report)
+    message_checks = check_swarm_schemas(swarms, report)
+    check_mismatches(swarms, agents, report)
     valid = [agent for agent in checked if agent is not None]
     languages = check_stores(stores, [agent.args.store for agent in valid], report)
     check_display_order(bundle.display_order, agents, report)
@@ -96,6 +99,7 @@ def _check_object(
         embedded=frozenset(store.memory_id for store in stores.values() if store.vectors),
         timezone=zone,
         inputs_days=bundle.inputs_days,
+        message_checks=message_checks,
     )
 
 

@@ -16,6 +16,7 @@ from memrelay.bus.keys import PUBLIC
 from memrelay.memory.engine.time_zones import DEFAULT_ZONE
 from memrelay.pipelines.cron import CronSchedule
 from memrelay.pipelines.expressions import Expression
+from memrelay.pipelines.message_checks import MessageCheck
 from memrelay.pipelines.report import Fault
 from memrelay.pipelines.webhook_senders import Sender
 
@@ -41,7 +42,7 @@ class CheckedAgent:
     the credentials of its webhooks. `interval_ms` is the period of its timer, 0 for none. `cron`
     is the expression of its timer, "" for none, and `catches_up` whether that runs late. `text`
     selects the text of a webhook's body, `each` its events. `webhook_bytes` limits a body, 0 for
-    the default.
+    the default. `message_check` is its schema.
 
     `sender` is the declared sender of its webhooks. `verify` is the reference to Meta's verify
     token, `networks` are those that may send, () for all. `answer_wait_s` is how long its webhooks
@@ -68,6 +69,7 @@ class CheckedAgent:
     webhook_bytes: int = 0
     cron: str = ""
     catches_up: bool = False
+    message_check: MessageCheck | None = None
 
     def in_bundle(self, languages: Mapping[str, str], zone: str, programs: frozenset[str]) -> Self:
         """Return the agent with what the whole bundle decides.
@@ -111,6 +113,7 @@ class CheckedBundle:
     stores, by memory_id. `feeds` are the declared stores with a change feed, and
     `embedded` those with vectors. `timezone` is the zone of queries that name none.
     Its stores keep inputs for `inputs_days`, 0 for none.
+    `message_checks` are the schemas of its swarms by name.
     """
 
     uid: str
@@ -125,6 +128,7 @@ class CheckedBundle:
     embedded: frozenset[str] = frozenset()
     timezone: str = DEFAULT_ZONE
     inputs_days: float = 0
+    message_checks: Mapping[str, MessageCheck] = field(default_factory=dict)
 
     @property
     def swarms(self) -> tuple[str, ...]:

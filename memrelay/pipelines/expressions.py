@@ -95,26 +95,38 @@ def compile_expression(text: str) -> Expression:
 
 
 def parse_json_text(text: str) -> Any:
-    """Return the value of a JSON text. Any other text is {"text": text}.
+    """Return the value of a JSON text. Any other text is {"text": text}."""
+    try:
+        return parse_json(text)
+    except ValueError:
+        return {"text": text}
 
-    JSON that is nested deeper than MAX_VALUE_DEPTH, or that has more than MAX_VALUES values, is
-    such a text too. A lone surrogate becomes U+FFFD.
+
+def parse_json(text: str) -> Any:
+    """Return the value of a JSON text. A lone surrogate becomes U+FFFD.
+
+    Raises ValueError for any other text. JSON that is nested deeper than MAX_VALUE_DEPTH, or that
+    has more than MAX_VALUES values, is such a text too.
     """
     data = text.encode(errors="replace")
     if data.count(b",") + data.count(b"[") + data.count(b"{") > MAX_VALUES:
-        return {"text": text}
+        raise ValueError(f"JSON has at most {MAX_VALUES} values")
     try:
-        value = _from_json(data)
-    except (msgspec.DecodeError, RecursionError):
-        if not LONE_SURROGATE.search(text):
-            return {"text": text}
-        try:
-            value = _from_json(_replace_lone_surrogates(text))
-        except (msgspec.DecodeError, RecursionError):
-            return {"text": text}
+        value = _decode(data, text)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise ValueError("not JSON") from error
     if opens_more(data, MAX_VALUE_DEPTH) and is_deeper(value, MAX_VALUE_DEPTH):
-        return {"text": text}
+        raise ValueError(f"JSON is nested at most {MAX_VALUE_DEPTH} deep")
     return value
+
+
+def _decode(data: bytes, text: str) -> Any:
+    try:
+        return _from_json(data)
+    except msgspec.DecodeError:
+        if not LONE_SURROGATE.search(text):
+            raise
+        return _from_json(_replace_lone_surrogates(text))
 
 
 def to_text(value: Any) -> str:
@@ -247,12 +259,12 @@ class _Interpreter(TreeInterpreter):  # type: ignore[misc]
     def visit_function_expression(self, node: dict[str, Any], value: Any) -> Any:
         name, arguments = node["value"], [self.visit(child, value) for child in node["children"]]
         for argument in arguments:
-            self._spend(_count_steps(argument, self._left, deep=name not in SHALLOW))
+            self._spend(count_steps(argument, self._left, deep=name not in SHALLOW))
         return self._functions.call_function(name, arguments)
 
     def visit_comparator(self, node: dict[str, Any], value: Any) -> Any:
         left, right = [self.visit(child, value) for child in node["children"]]
-        self._spend(min(_count_steps(one, self._left, deep=True) for one in (left, right)))
+        self._spend(min(count_steps(one, self._left, deep=True) for one in (left, right)))
         literals = [{"type": "literal", "value": one} for one in (left, right)]
         return super().visit_comparator(node | {"children": literals}, value)
 
@@ -275,7 +287,7 @@ class _Interpreter(TreeInterpreter):  # type: ignore[misc]
             )
 
 
-def _count_steps(value: Any, most: int, *, deep: bool) -> int:
+def count_steps(value: Any, most: int, *, deep: bool) -> int:
     """Return the elements and texts in a value in steps. It stops counting above `most`."""
     steps, open_values = 0, [value]
     while open_values and steps <= most:

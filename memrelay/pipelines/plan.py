@@ -3,15 +3,18 @@
 Compiling costs about a millisecond per pattern.
 """
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 
-from memrelay.blocks.contract import Agent, AsyncBlock, BlockArgs, Executor, Handle
+from memrelay.blocks.contract import Agent, AsyncBlock, BlockArgs, Call, Executor, Handle
 from memrelay.blocks.patterns import PatternSet
+from memrelay.bus.message import Message, envelope_limit
 from memrelay.memory.engine.memory_id import BUILT_IN_STORES, built_in_store
 from memrelay.pipelines.bundle import accepts
 from memrelay.pipelines.check import CheckedAgent, CheckedBundle
 from memrelay.pipelines.cron import CronSchedule
+from memrelay.pipelines.message_checks import MessageCheck, SchemaMismatch
 
 # The store of a pipeline without memory blocks: for pending messages and the inbox.
 RELAY = "relay"
@@ -100,6 +103,68 @@ class Subscribers:
 NO_SUBSCRIBERS = Subscribers([])
 
 
+class Rerouted(Exception):
+    """The message that an agent got is for another one."""
+
+    def __init__(self, subscriber: PlannedAgent) -> None:
+        super().__init__(subscriber)
+        self.subscriber = subscriber
+
+
+@dataclass(frozen=True, slots=True)
+class _Guard:
+    """Checks the texts for one swarm or agent. `receiver` publishes those that break the schema."""
+
+    check: MessageCheck
+    place: str
+    receiver: PlannedAgent | None
+
+    def find_receiver(self, text: str) -> PlannedAgent | None:
+        """Return the agent that gets an invalid text, None for a valid one.
+
+        Raises SchemaMismatch.
+        """
+        fault = self.check.schema.find_fault(text)
+        if not fault:
+            return None
+        if self.receiver is None:
+            raise SchemaMismatch(f"the schema of the {self.place} refuses the message: {fault}")
+        return replace(self.receiver, handle=partial(_mark, fault))
+
+    def wrap(self, handle: Handle) -> Handle:
+        """Return the block with a check of the text before each call."""
+
+        def call_checked(call: Call, args: BlockArgs) -> object:
+            receiver = self.find_receiver(call.text)
+            if receiver is not None:
+                raise Rerouted(receiver)
+            return handle(call, args)
+
+        return call_checked  # type: ignore[return-value]
+
+
+def _mark(fault: str, call: Call, _args: BlockArgs) -> Message:
+    """Return the message of the same sender with the field `mismatch`, if it is not too long."""
+    message = call.message.with_fields(call.message.sender, {"mismatch": fault})
+    is_short = message.envelope_bytes <= envelope_limit(call.limits.message_bytes)
+    return message if is_short else call.message
+
+
+class CheckedSubscribers(Subscribers):
+    """The agents on a swarm with a schema. No agent gets a text that breaks it."""
+
+    def __init__(self, agents: Sequence[PlannedAgent], guard: _Guard) -> None:
+        super().__init__(agents)
+        self._guard, self._selects = guard, self.has_selectors
+        self.has_selectors = True
+
+    def select(self, text: str) -> Sequence[PlannedAgent]:
+        receiver = self._guard.find_receiver(text)
+        if receiver is not None:
+            return [receiver]
+        return super().select(text) if self._selects else self.agents
+
+
 class SubscriberIndex(dict[tuple[str, str], Subscribers]):
     """The subscribers of each (swarm, sender), made at its first use.
 
@@ -115,6 +180,10 @@ class SubscriberIndex(dict[tuple[str, str], Subscribers]):
         names = [name.removeprefix("!") for agent in listening for name in agent.accepts]
         self._named = {*names, *(agent.agent.name for agent in bundle.agents)}
         self._swarms, self._listening, self._planned = bundle.swarms, listening, planned
+        self._guards = {
+            swarm: _Guard(check, f"swarm {swarm}", _make_receiver(bundle, check, swarm))
+            for swarm, check in bundle.message_checks.items()
+        }
 
     def __missing__(self, route: tuple[str, str]) -> Subscribers:
         swarm, sender = route
@@ -129,7 +198,11 @@ class SubscriberIndex(dict[tuple[str, str], Subscribers]):
                 for agent in self._listening
                 if agent.rec_swarm == swarm and accepts(agent.accepts, sender)
             ]
-            subscribers = self[cache_key] = Subscribers(agents)
+            guard = self._guards.get(swarm)
+            subscribers = (
+                Subscribers(agents) if guard is None else CheckedSubscribers(agents, guard)
+            )
+            self[cache_key] = subscribers
         return subscribers
 
 
@@ -171,7 +244,7 @@ class Plan:
         self._planned = {
             agent.agent.alias: planned
             for agent in bundle.agents
-            if (planned := _planned_agent(agent, self.public)) is not None
+            if (planned := _planned_agent(agent, bundle)) is not None
         }
         self._listening = [agent for agent in bundle.agents if agent.agent.alias in self._planned]
         self.subscribers = SubscriberIndex(bundle, self._listening, self._planned)
@@ -208,15 +281,35 @@ class Plan:
         return next(agent.rec_swarm for agent in self._listening if agent.agent.alias == alias)
 
 
-def _planned_agent(agent: CheckedAgent, public: Collection[str]) -> PlannedAgent | None:
+def _make_receiver(bundle: CheckedBundle, check: MessageCheck, place: str) -> PlannedAgent | None:
+    """Return the agent that publishes what breaks a schema on the swarm for it, if there is one."""
+    swarm, is_public = check.on_mismatch, check.on_mismatch in bundle.public
+    if not swarm:
+        return None
+    return PlannedAgent(
+        Agent(bundle.uid, place, "", "", True),
+        partial(_mark, ""),
+        BlockArgs(),
+        "",
+        "" if is_public else swarm,
+        public_swarm=swarm if is_public else "",
+        block="schema",
+    )
+
+
+def _planned_agent(agent: CheckedAgent, bundle: CheckedBundle) -> PlannedAgent | None:
     """Return None for an agent that never calls a block."""
     if not agent.calls or agent.block.handle is None:
         return None
     swarm = agent.send_swarm if agent.agent.publishes else ""
-    is_public = swarm in public
+    is_public = swarm in bundle.public
+    handle, check, alias = agent.block.handle, agent.message_check, agent.agent.alias
+    if check is not None:
+        receiver = _make_receiver(bundle, check, alias)
+        handle = _Guard(check, f"agent {alias}", receiver).wrap(handle)
     return PlannedAgent(
         agent.agent,
-        agent.block.handle,
+        handle,
         agent.args,
         agent.args.store,
         "" if is_public else swarm,

@@ -46,7 +46,8 @@ class Fault:
 class Report:
     """Collects the faults of one check.
 
-    `templates` and `pattern_steps` are the templates and the size of the patterns so far.
+    `templates`, `pattern_steps` and `schema_bytes` are the templates and the sizes of the patterns
+    and schemas so far.
     """
 
     def __init__(self) -> None:
@@ -54,6 +55,7 @@ class Report:
         self._invalid: set[str] = set()  # pointers with an error
         self.templates: set[str] = set()
         self.pattern_steps = 0
+        self.schema_bytes = 0
 
     @property
     def errors(self) -> tuple[Fault, ...]:

@@ -136,6 +136,7 @@ MEANT = (  # well-formed values without a meaning, which only the check finds
     "must be networks",
     "only the sender meta",
     "not JMESPath",
+    "on_mismatch has no effect",
     "template: ",
 )
 

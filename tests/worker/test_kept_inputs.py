@@ -150,8 +150,8 @@ def test_a_shared_store_keeps_the_inputs_of_the_pipelines_that_ask_for_it(tmp_pa
     plan, other, third = make_plan(), make_plan(0, "q"), make_plan(3, "r")
     plans = [plan, other, third]
     stores = open_stores(tmp_path, *plans)
-    assert find_features(plans)[A] == {INPUTS}
-    assert find_features(plans)["instances/q/memories"] == {FEED}
+    assert find_features(plans, stores)[A] == {INPUTS}
+    assert find_features(plans, stores)["instances/q/memories"] == {FEED}
     assert find_inputs_days(plans)[A] == 7
 
     make_batch(*[make_entry(one, f"{at}-0", "/a x") for at, one in enumerate(plans, 1)]).run(stores)

@@ -9,6 +9,7 @@ from functools import partial
 from traceback import format_exception
 
 from memrelay.blocks.contract import Transient
+from memrelay.blocks.errors import MessageRefused
 from memrelay.bus.errors import MalformedMessage, MessageTooLong
 from memrelay.logs import get_logger
 from memrelay.memory.engine.connection import translate_errors
@@ -352,7 +353,7 @@ class Batch:
             attempts = self._limits.retries + 1
         if reason:
             where = f" ({subscriber})" if subscriber else ""
-            is_defect = not isinstance(fault, CascadeFault | Transient)
+            is_defect = not isinstance(fault, CascadeFault | MessageRefused | Transient)
             frames = describe_frames(fault) if is_defect else ""
             self._result.outcomes.append(failed_outcome(one, reason + where, attempts, frames))
             if is_defect:

@@ -16,7 +16,7 @@ from memrelay.memory.engine.store import Store
 from memrelay.memory.engine.stores import OpenStores
 from memrelay.memory.errors import Refused
 from memrelay.memory.records.ids import derive_guid, input_time_ms
-from memrelay.pipelines.plan import Plan, PlannedAgent
+from memrelay.pipelines.plan import Plan, PlannedAgent, Rerouted
 from memrelay.pipelines.secret_references import NO_SECRETS, SecretResolver
 from memrelay.worker.deferred_calls.execute import resume
 from memrelay.worker.deferred_calls.stored import pack_request
@@ -115,6 +115,9 @@ class Cascade:
             answer = subscriber.handle(call, subscriber.args)
         except Refused as refused:
             answer = call.error(self._secrets.redact(str(refused)))
+        except Rerouted as rerouted:
+            self._deliver(rerouted.subscriber, swarm, message, hop)
+            return
         # Outside of a block, these mean that a store cannot be used.
         except (OSError, UnicodeDecodeError) as error:
             raise BlockFault(error, self._secrets) from error
