@@ -94,6 +94,8 @@ def _print_notes(report: dict[str, Any], hint: str) -> bool:
         note(f"{alias} ran, but does not publish its results (wf_publish_results)")
     for swarm in dict.fromkeys(report.get("public", ())):
         note(f"sent to the public swarm {swarm}: listeners answer there, not here")
+    for alias in report.get("parked", ()):
+        note(f"the message waits: {alias} runs it later (wf_flow)")
     for error in report.get("errors", ()):
         note(f"the message is in the dead letters: {error}")
     for result in report["results"]:

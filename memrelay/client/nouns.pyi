@@ -127,6 +127,7 @@ from memrelay.memory.records.changes import ChangeList
 from memrelay.memory.records.deletion import Erased, ErasureList, History as RecordsHistory
 from memrelay.memory.records.reading import RecordPage
 from memrelay.memory.records.view import RecordView
+from memrelay.memory.records.waiting_messages import WaitingList
 from memrelay.memory.records.writing import Appended
 from memrelay.memory.search.search import Hits
 from memrelay.memory.search.vectors import Embedding
@@ -854,6 +855,12 @@ class RemoteViews(Noun):
     async def list(self, pipeline: str, *, instance: str = "", template_id: str = "") -> Views:
         """List up to 1,000 views, the newest first."""
 
+class RemoteWaitingMessages(Noun):
+    """The operations on waiting messages, for the async client."""
+    async def list(self, pipeline: str, *, entry: str = "", limit: int = 100,
+            store: str = "") -> WaitingList:
+        """List the messages of a store that wait because of their agent's `wf_flow`."""
+
 class RemoteNouns:
     """The nouns of the async client."""
     assembly: RemoteAssembly
@@ -887,6 +894,7 @@ class RemoteNouns:
     users: RemoteUsers
     view_templates: RemoteViewTemplates
     views: RemoteViews
+    waiting_messages: RemoteWaitingMessages
 
 class BlockingAssembly(Noun):
     """The operations on assembly, for the blocking client."""
@@ -1602,6 +1610,12 @@ class BlockingViews(Noun):
     def list(self, pipeline: str, *, instance: str = "", template_id: str = "") -> Views:
         """List up to 1,000 views, the newest first."""
 
+class BlockingWaitingMessages(Noun):
+    """The operations on waiting messages, for the blocking client."""
+    def list(self, pipeline: str, *, entry: str = "", limit: int = 100,
+            store: str = "") -> WaitingList:
+        """List the messages of a store that wait because of their agent's `wf_flow`."""
+
 class BlockingNouns:
     """The nouns of the blocking client."""
     assembly: BlockingAssembly
@@ -1635,6 +1649,7 @@ class BlockingNouns:
     users: BlockingUsers
     view_templates: BlockingViewTemplates
     views: BlockingViews
+    waiting_messages: BlockingWaitingMessages
 
 class EmbeddedAssembly(Noun):
     """The operations on assembly, for the embedded store."""
@@ -2259,6 +2274,11 @@ class EmbeddedViews(Noun):
     def list(self, *, instance: str = "", template_id: str = "") -> Views:
         """List up to 1,000 views, the newest first."""
 
+class EmbeddedWaitingMessages(Noun):
+    """The operations on waiting messages, for the embedded store."""
+    def list(self, *, entry: str = "", limit: int = 100) -> WaitingList:
+        """List the messages of a store that wait because of their agent's `wf_flow`."""
+
 class EmbeddedNouns:
     """The nouns of the embedded store."""
     assembly: EmbeddedAssembly
@@ -2292,3 +2312,4 @@ class EmbeddedNouns:
     users: EmbeddedUsers
     view_templates: EmbeddedViewTemplates
     views: EmbeddedViews
+    waiting_messages: EmbeddedWaitingMessages

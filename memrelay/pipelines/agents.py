@@ -16,6 +16,7 @@ from memrelay.memory.engine.memory_id import built_in_store
 from memrelay.pipelines.bundle import AI_CLASS, CLASSES, SECRET, AgentSpec
 from memrelay.pipelines.checked import CheckedAgent
 from memrelay.pipelines.expressions import Expression, compile_expression
+from memrelay.pipelines.flow import Flow
 from memrelay.pipelines.json_text import bounded_object, parse_object
 from memrelay.pipelines.message_checks import MessageCheck, check_schema
 from memrelay.pipelines.report import JsonPath, Report, quoted
@@ -48,6 +49,7 @@ def check_agent(spec: AgentSpec, path: JsonPath, uid: str, report: Report) -> Ch
     calls = block.handle is not None and spec.wf_call_webhook is not False
     answer = spec.wf_webhook_answer
     _check_timer(spec, args, path, report, calls=calls)
+    _check_flow(spec, args, path, report, calls=calls)
     return CheckedAgent(
         agent=_make_agent(spec, uid),
         rec_swarm=spec.agent_rec_swarm,
@@ -70,6 +72,7 @@ def check_agent(spec: AgentSpec, path: JsonPath, uid: str, report: Report) -> Ch
         each=_compile(spec.wf_webhook_each),
         webhook_bytes=spec.wf_webhook_bytes,
         message_check=_check_schema(spec, path, report, calls=calls),
+        flow=Flow.compile(spec.wf_flow) if spec.wf_flow is not None else None,
     )
 
 
@@ -286,6 +289,20 @@ def _check_timer(
     elif selector is not None and (selector.pattern.capture("", 0) is None) != selector.invert:
         rule = "a timer's text is empty, and the block's pattern does not accept it"
         report.warn(at, rule, f"{remedy}, or another pattern")
+
+
+def _check_flow(
+    spec: AgentSpec, args: BlockArgs, path: JsonPath, report: Report, *, calls: bool
+) -> None:
+    """Warn about `wf_flow` without a block, and report a batch for a block with a pattern."""
+    at = (*path, "wf_flow")
+    if spec.wf_flow is None:
+        return
+    if not calls:
+        report.warn(at, "the agent calls no block, so wf_flow has no effect", "remove it")
+    elif spec.wf_flow.batch is not None and args.selector is not None:
+        rule = "a batch is a JSON list of texts, and the block's pattern applies to one text"
+        report.error((*at, "batch"), rule, "select the texts with another agent before this one")
 
 
 def _find_block(spec: AgentSpec, path: JsonPath, report: Report) -> Block | None:

@@ -28,6 +28,7 @@ from memrelay.memory.field_descriptions import DescribedModel
 from memrelay.pipelines.cron import MAX_LENGTH as MAX_CRON
 from memrelay.pipelines.cron import PATTERN as CRON_PATTERN
 from memrelay.pipelines.cron import check_cron
+from memrelay.pipelines.flow import FlowSpec
 from memrelay.pipelines.rules import OBJECT
 from memrelay.pipelines.substitution import TOKEN
 from memrelay.pipelines.webhook_secrets import KeyForm
@@ -312,6 +313,9 @@ class AgentSpec(Part):
     """JSON Schema of the texts that its block gets. Another message becomes a dead letter."""
     on_mismatch: str = Field("", json_schema_extra=NAME_OR_NONE)
     """Swarm that gets the messages that break the schema, instead of the dead letters."""
+    wf_flow: FlowSpec | None = None
+    """Call the block only for the last message of a burst, at a limited rate, or once for several
+    messages."""
 
     wf_diagram_alias: Kept = None
     agent_parent_id: Kept = None

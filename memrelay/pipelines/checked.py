@@ -16,6 +16,7 @@ from memrelay.bus.keys import PUBLIC
 from memrelay.memory.engine.time_zones import DEFAULT_ZONE
 from memrelay.pipelines.cron import CronSchedule
 from memrelay.pipelines.expressions import Expression
+from memrelay.pipelines.flow import Flow
 from memrelay.pipelines.message_checks import MessageCheck
 from memrelay.pipelines.report import Fault
 from memrelay.pipelines.webhook_senders import Sender
@@ -46,7 +47,8 @@ class CheckedAgent:
 
     `sender` is the declared sender of its webhooks. `verify` is the reference to Meta's verify
     token, `networks` are those that may send, () for all. `answer_wait_s` is how long its webhooks
-    wait for a result, 0 for not, and `answer_template` makes their answer of it.
+    wait for a result, 0 for not, and `answer_template` makes their answer of it. `flow` decides
+    when its block is called, None for at once.
     """
 
     agent: Agent
@@ -70,6 +72,7 @@ class CheckedAgent:
     cron: str = ""
     catches_up: bool = False
     message_check: MessageCheck | None = None
+    flow: Flow | None = None
 
     def in_bundle(self, languages: Mapping[str, str], zone: str, programs: frozenset[str]) -> Self:
         """Return the agent with what the whole bundle decides.

@@ -3,9 +3,10 @@
 Compiling costs about a millisecond per pattern.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 from memrelay.blocks.contract import Agent, AsyncBlock, BlockArgs, Call, Executor, Handle
 from memrelay.blocks.patterns import PatternSet
@@ -14,6 +15,7 @@ from memrelay.memory.engine.memory_id import BUILT_IN_STORES, built_in_store
 from memrelay.pipelines.bundle import accepts
 from memrelay.pipelines.check import CheckedAgent, CheckedBundle
 from memrelay.pipelines.cron import CronSchedule
+from memrelay.pipelines.flow import Flow
 from memrelay.pipelines.message_checks import MessageCheck, SchemaMismatch
 
 # The store of a pipeline without memory blocks: for pending messages and the inbox.
@@ -25,7 +27,8 @@ class PlannedAgent:
     """An agent that calls a block.
 
     `store` is the memory_id of the block's store, or "". The results are published on
-    `send_swarm`, a private swarm, or on `public_swarm`; both are "" if they are not published.
+    `send_swarm`, a private swarm, or on `public_swarm`; both are "" if they are not published. With
+    `flow`, `handle` is `Flow.hold`, and it has a store even if the block needs none.
     """
 
     agent: Agent
@@ -36,6 +39,13 @@ class PlannedAgent:
     public_swarm: str = ""
     block: str = ""  # its name
     executor: Executor | str | AsyncBlock | None = None  # of its deferred calls
+    flow: Flow | None = None
+    limited: Handle | None = None  # the function of the block, with `flow`
+
+    @property
+    def block_handle(self) -> Handle:
+        """Return the function of the block."""
+        return self.limited or self.handle
 
     def wants(self, text: str) -> bool:
         """Return whether the block accepts the text. `Subscribers` matches all agents at once."""
@@ -64,6 +74,11 @@ class Timer:
     interval_ms: int
     schedule: CronSchedule | None = None
     catches_up: bool = False
+
+
+def find_first_store(uid: str, stores: Iterable[str]) -> str:
+    """Return the store of an agent whose block needs none. `stores` are those of all agents."""
+    return next(filter(None, stores), f"instances/{uid}/{RELAY}")
 
 
 class Subscribers:
@@ -246,15 +261,20 @@ class Plan:
             for agent in bundle.agents
             if (planned := _planned_agent(agent, bundle)) is not None
         }
+        self._set_stores(bundle)
         self._listening = [agent for agent in bundle.agents if agent.agent.alias in self._planned]
         self.subscribers = SubscriberIndex(bundle, self._listening, self._planned)
         self.listens_in_public = self.public & {agent.rec_swarm for agent in self._listening}
-        self._set_stores(bundle)
 
     def _set_stores(self, bundle: CheckedBundle) -> None:
         planned = self._planned.values()
         stores = dict.fromkeys(agent.store for agent in planned if agent.store)
-        self.stores = tuple(stores) or (f"instances/{self.uid}/{RELAY}",)
+        self.stores = tuple(stores) or (find_first_store(self.uid, ()),)
+        self._planned |= {
+            alias: replace(one, store=self.stores[0])
+            for alias, one in self._planned.items()
+            if one.flow is not None and not one.store
+        }
         self.built_in_stores = {store: built_in_store(self.uid, store) for store in BUILT_IN_STORES}
         self.vector_stores = {
             name
@@ -303,8 +323,10 @@ def _planned_agent(agent: CheckedAgent, bundle: CheckedBundle) -> PlannedAgent |
         return None
     swarm = agent.send_swarm if agent.agent.publishes else ""
     is_public = swarm in bundle.public
-    handle, check, alias = agent.block.handle, agent.message_check, agent.agent.alias
+    block, flow, check = agent.block.handle, agent.flow, agent.message_check
+    handle: Any = block if flow is None else flow.hold
     if check is not None:
+        alias = agent.agent.alias
         receiver = _make_receiver(bundle, check, alias)
         handle = _Guard(check, f"agent {alias}", receiver).wrap(handle)
     return PlannedAgent(
@@ -316,4 +338,6 @@ def _planned_agent(agent: CheckedAgent, bundle: CheckedBundle) -> PlannedAgent |
         public_swarm=swarm if is_public else "",
         block=agent.block.name,
         executor=agent.block.executor,
+        flow=flow,
+        limited=None if flow is None else block,
     )

@@ -4,7 +4,9 @@ BlockFault
 CascadeFault
 ├── TooManyHops
 ├── TooManyMessages
-└── TooManyBytes
+├── TooManyBytes
+├── TooManyKeys
+└── AgentRemoved
 """
 
 from collections import deque
@@ -52,6 +54,26 @@ class TooManyBytes(CascadeFault):
         super().__init__(
             f"one input led to messages of more than {max_bytes} bytes in all: do many agents "
             "repeat a long message? Narrow their agent_from, or shorten their answers"
+        )
+
+
+class TooManyKeys(CascadeFault):
+    """An agent has the maximum number of keys, so a message with a further one cannot wait."""
+
+    def __init__(self, alias: str, most: int) -> None:
+        super().__init__(
+            f"the agent {alias} has {most} keys (wf_flow), and this message has a further one; use "
+            "a key with fewer values, or replay the message later"
+        )
+
+
+class AgentRemoved(CascadeFault):
+    """A message has waited for an agent that a deploy has removed."""
+
+    def __init__(self, alias: str) -> None:
+        super().__init__(
+            f"the message waited because of wf_flow, and a deploy has removed its agent {alias!r}; "
+            "deploy the agent again, then replay the message"
         )
 
 

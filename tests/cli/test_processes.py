@@ -46,6 +46,7 @@ CALLS = {
     "conversations": "conversations history first --user Ada",
     "memory-tool": 'memory-tool read first {"command":"stores"} --agent a1',
     "changes": "changes list first",
+    "waiting-messages": "waiting-messages list first",
     **{
         noun: f"{noun} list first"
         for noun in ("recipes", "rules", "graph-templates", "view-templates", "views")

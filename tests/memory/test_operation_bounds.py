@@ -258,6 +258,7 @@ INPUTS: dict[str, tuple[Json, ...]] = {
     "assembly.required_variables": ({"memory_ids": ["r"]},),
     "assembly.validate": ({"scope_variables": {}, "explicit_memory": ["r"]},),
     "changes.list": ({},),
+    "waiting_messages.list": ({},),
     "checkpoints.copy": ({"source": "t", "target": "t2"},),
     "checkpoints.delete": ({"threads": ["t"]},),
     "checkpoints.forget_runs": ({"runs": ["r"]},),

@@ -46,6 +46,7 @@ EXPECTED = {
     "assembly.validate": ("read", False),
     "changes.list": ("read", False),
     "inputs.list": ("admin", False),
+    "waiting_messages.list": ("read", False),
     "checkpoints.copy": ("write", True),
     "checkpoints.delete": ("delete", True),
     "checkpoints.forget_runs": ("admin", True),

@@ -228,6 +228,40 @@ def test_a_timer_of_a_block_that_ignores_an_empty_text_is_a_warning() -> None:
 
 
 @pytest.mark.parametrize(
+    ("flow", "fault"),
+    [
+        ({"key": "host"}, ": must have debounce_s, rate or batch"),
+        (
+            {"debounce_s": 1, "batch": {"size": 2, "within_s": 1}},
+            ": must not have both debounce_s and batch: keep the last, or collect",
+        ),
+        ({"rate": "10/m"}, ".rate: must be CALLS/SECONDS with an s, like 10/60s"),
+        ({"rate": "1001/60s"}, ".rate: must be CALLS/SECONDS with an s, like 10/60s"),
+        ({"rate": "1/86401s"}, ".rate: must be CALLS/SECONDS with an s, like 10/60s"),
+        ({"debounce_s": 0}, ".debounce_s: must be greater than 0"),
+        ({"debounce_s": 1, "key": "$.host"}, ".key: not JMESPath: '$.host'"),
+        ({"batch": {"size": 1, "within_s": 1}}, ".batch.size: must be greater than or equal to 2"),
+        ({"rates": "1/1s"}, ".rates: is no known key"),
+    ],
+)
+def test_a_wrong_flow_is_a_fault(flow: Json, fault: str) -> None:
+    (found, *_) = faults_of(make_block("add_1", wf_flow=flow))
+
+    assert found.startswith(f"agents[0].wf_flow{fault}")
+
+
+def test_a_flow_needs_a_block_and_a_batch_no_pattern() -> None:
+    rate, batch = {"rate": "1/1s"}, {"batch": {"size": 2, "within_s": 1}}
+
+    assert warnings_of(make_chat(wf_flow=rate)) == [
+        "agents[0].wf_flow: the agent calls no block, so wf_flow has no effect; remove it"
+    ]
+    assert faults_of(make_block("regex_match", {"pattern": "(a)"}, wf_flow=rate)) == []
+    (fault,) = faults_of(make_block("regex_match", {"pattern": "(a)"}, wf_flow=batch))
+    assert "the block's pattern applies to one text" in fault
+
+
+@pytest.mark.parametrize(
     "reference", ["env:HOOK_TOKEN", "env:_t0", "file:/run/secrets/hook", "file:~/token", "file:a b"]
 )
 def test_a_webhook_token_is_a_reference_to_its_place(reference: str) -> None:

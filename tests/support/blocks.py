@@ -5,6 +5,7 @@ import resource
 import signal
 import sys
 import time
+from array import array
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -143,6 +144,13 @@ def waits_without_memory(call: Call, args: BlockArgs) -> Message:
     return call.reply(call.text)
 
 
+def tells_start(call: Call, args: BlockArgs) -> Message:
+    """Answer with the text, and with the time from which the rate of `wf_flow` counts this call."""
+    sql = "SELECT starts FROM flow_keys WHERE agent = ?"
+    starts = array("q", call.tx.connection.execute(sql, (call.agent.alias,)).get)
+    return call.reply_json([call.text, starts[-1]])
+
+
 def identifies(call: Call, args: BlockArgs) -> Message:
     """Forward the message with a user, as a block that knows its clients does."""
     return call.forward(user_id="u1")
@@ -242,6 +250,7 @@ def register_test_blocks() -> None:
     block("test_waits", NewRecordArgs)(waits)
     block("test_waits_then_crashes", NewRecordArgs)(waits_then_crashes)
     block("test_waits_without_memory", BlockArgs)(waits_without_memory)
+    block("test_tells_start", BlockArgs)(tells_start)
     block("test_identifies", BlockArgs)(identifies)
     block("test_forwards", BlockArgs)(forwards)
     block("test_sends_secret", SecretArgs)(sends_secret)

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from memrelay.memory.records.ids import input_of_guid
+from memrelay.memory.engine.timestamps import parse_ms
+from memrelay.memory.records.ids import input_of_guid, input_time_ms
 from tests.support.bundles import STORE, Json, make_agent, make_memory, make_relay
 from tests.support.http import ask
 from tests.support.waiting import wait_for
@@ -156,6 +157,25 @@ def test_a_record_written_over_the_api_is_traced_to_its_operation(web_system: We
     )
 
 
+def test_a_message_that_waits_is_traced_with_its_time(web_system: WebSystem) -> None:
+    echo = make_agent("echo", "json_map", {"expression": "@"}, senders="User")
+    limited = make_memory("write", senders="User") | {"wf_publish_results": False}
+    uid = web_system.deploy(
+        echo | {"wf_flow": {"debounce_s": 80_000}}, limited | {"wf_flow": {"rate": "1/80000s"}}
+    )
+    first, entry = send(web_system, uid, "milk"), send(web_system, uid, "tea")
+
+    found = trace(web_system, uid, entry)
+
+    assert [one["agent"] for one in found["waiting"]] == ["echo_", "memory_write_"]
+    assert all(one["id"].startswith(f"{entry}.") for one in found["waiting"])
+    times = [(parse_ms(one["wakes_at"]) or 0) - input_time_ms(entry) for one in found["waiting"]]
+    assert all(79_000_000 < time_ms < 81_000_000 for time_ms in times)
+    # Its first message was replaced, and its rate let it run.
+    earlier = trace(web_system, uid, first)
+    assert (earlier["waiting"], len(earlier["records"])) == ([], 1)
+
+
 def test_long_texts_are_shortened(web_system: WebSystem) -> None:
     uid = web_system.deploy()
 
@@ -173,6 +193,7 @@ def test_an_unknown_entry_has_an_empty_trace(web_system: WebSystem) -> None:
         "said": [],
         "records": [],
         "dead_letter": None,
+        "waiting": [],
         "complete": True,
     }
 

@@ -66,6 +66,16 @@ def test_publishing_turned_off_is_given_as_the_reason(web_system: WebSystem) -> 
     )
 
 
+def test_a_message_that_waits_is_given_as_the_reason(web_system: WebSystem) -> None:
+    limited = make_memory("write", senders="User") | {"wf_flow": {"debounce_s": 80_000}}
+    uid = web_system.deploy(limited)
+
+    answer = web_system.say(uid, "tea", query="?wait=60")
+
+    assert (answer.status, answer.json["results"]) == (200, [])
+    assert answer.json["reason"] == "parked"
+
+
 def test_no_matching_agent_is_given_as_the_reason_with_a_hint(web_system: WebSystem) -> None:
     uid = web_system.deploy()
 

@@ -15,6 +15,14 @@ from tests.support.web_system import WebSystem
 from tests.web.home_routes import AGENT_MEMORY, RECIPES
 from tests.web.records import Records
 
+ENDPOINTS = [
+    *[(method, "/endpoints") for method in ("GET", "POST")],
+    *[(method, "/endpoints/{id}") for method in ("GET", "PATCH", "DELETE")],
+    *[("POST", f"/endpoints/{{id}}/{verb}") for verb in ("enable", "rotate", "test")],
+    *[("GET", path) for path in ("/deliveries", "/deliveries/{id}")],
+    *[("POST", path) for path in ("/deliveries/{id}/redeliver", "/deliveries/redeliver_many")],
+]
+
 
 @pytest.fixture
 def records(web_system: WebSystem) -> Records:
@@ -72,6 +80,7 @@ def test_every_operation_has_its_derived_route_and_access(tmp_path: object) -> N
         ("GET", "/items"),
         ("GET", "/changes"),
         ("GET", "/inputs"),
+        ("GET", "/waiting_messages"),
         *[(method, "/items/{key}") for method in ("GET", "PUT", "DELETE")],
         ("POST", "/items/search"),
         *[("POST", f"/items/{{key}}/{verb}") for verb in ("edit", "rename", "reseal")],

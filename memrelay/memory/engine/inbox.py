@@ -178,6 +178,8 @@ class Pending(NamedTuple):
     request: bytes | None = None
     # The result of the deferred call as JSON; None while the deferred call is open.
     result: bytes | None = None
+    # The key under which it waits because of its agent's `wf_flow` (flow.py); None if it does not.
+    flow: bytes | None = None
 
     @property
     def is_deferred_call(self) -> bool:
@@ -198,7 +200,7 @@ class Pending(NamedTuple):
 
 COLUMNS = (
     "id, pipeline, bundle, agent, swarm, hop, data, root, reply, due, attempts, producer, heard, "
-    "request, result"
+    "request, result, flow"
 )
 ADD = f"INSERT OR IGNORE INTO pending({COLUMNS}) VALUES ({', '.join('?' * len(Pending._fields))})"
 SELECT_PENDING = f"SELECT {COLUMNS} FROM pending"
@@ -220,10 +222,13 @@ class PendingTable:
         return Pending._make(found) if found else None
 
     def has_cascade(self, pipeline: str, root: str) -> bool:
-        """Return whether a message of the cascade that the input `root` started is pending."""
+        """Return whether a message of the cascade that the input `root` started is pending. Those
+        that wait because of `wf_flow` do not count.
+        """
         return (
             self._connection.execute(
-                "SELECT 1 FROM pending WHERE pipeline = ? AND root = ? AND due >= 0",
+                "SELECT 1 FROM pending WHERE pipeline = ? AND root = ? AND due >= 0 "
+                "AND flow IS NULL",
                 (pipeline, root),
             ).get
             is not None
@@ -285,6 +290,44 @@ class PendingTable:
         return list(map(Pending._make, found))
 
     def all(self) -> list[Pending]:
-        """Return all pending messages by due time, without parked ones."""
-        found = self._connection.execute(f"{SELECT_PENDING} WHERE due >= 0 ORDER BY due, n")
+        """Return all pending messages by due time, without parked ones and those that wait because
+        of `wf_flow`.
+        """
+        found = self._connection.execute(
+            f"{SELECT_PENDING} WHERE due >= 0 AND flow IS NULL ORDER BY due, n"
+        )
         return list(map(Pending._make, found))
+
+    def list_waiting_agents(self) -> list[tuple[str, str]]:
+        """Return (pipeline, alias) of each agent with messages that wait because of `wf_flow`."""
+        return list(
+            self._connection.execute(
+                "SELECT DISTINCT pipeline, agent FROM pending WHERE flow IS NOT NULL AND due >= 0"
+            )
+        )
+
+    def list_waiting(self, pipeline: str, agent: str) -> list[Pending]:
+        """Return the messages of an agent that wait because of `wf_flow`, in their order."""
+        found = self._connection.execute(
+            f"{SELECT_PENDING} WHERE flow IS NOT NULL AND due >= 0 AND pipeline = ? AND agent = ? "
+            "ORDER BY n",
+            (pipeline, agent),
+        )
+        return list(map(Pending._make, found))
+
+    def list_waiting_of(self, root: str, most: int) -> list[Pending]:
+        """Return the first messages that wait because of `wf_flow`, in their order. With `root`,
+        only those of the cascade that this input started.
+        """
+        which, values = (" AND root = ?", (root,)) if root else ("", ())
+        found = self._connection.execute(
+            f"{SELECT_PENDING} WHERE flow IS NOT NULL AND due >= 0{which} ORDER BY n LIMIT ?",
+            (*values, most),
+        )
+        return list(map(Pending._make, found))
+
+    def has_any(self) -> bool:
+        """Return whether a message is pending."""
+        return bool(
+            self._connection.execute("SELECT EXISTS (SELECT 1 FROM pending WHERE due >= 0)").get
+        )

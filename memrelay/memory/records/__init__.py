@@ -14,5 +14,6 @@ MODEL = Model(
             "memrelay.memory.transfer.import_records",
         ),
         "changes": ("changes",),
+        "waiting_messages": ("waiting_messages",),
     },
 )

@@ -257,6 +257,8 @@ def _rebuild_derived(connection: apsw.Connection) -> None:
     """Derive tables of models, parts of words and the full-text indexes from the copied records."""
     for name in list_hooks("salvage"):
         connection.execute(load(name))
+    # Messages with `wf_flow` wait anew, because the state of their keys is not copied.
+    connection.execute("UPDATE main.pending SET flow = NULL")
     # A later record may get the row of a lost one.
     connection.execute("DELETE FROM main.appended WHERE row NOT IN (SELECT row FROM main.records)")
     register_parts_of(connection)

@@ -209,6 +209,8 @@ def _explain_no_results(report: dict[str, Any]) -> str:
     if report.get("silent"):
         agents = ", ".join(report["silent"])
         return f"these agents ran but do not publish their results (wf_publish_results): {agents}"
+    if report.get("parked"):
+        return "parked"
     if report.get("public"):
         return (
             f"the message went to the public swarm {report['public'][0]}; only agents that listen "

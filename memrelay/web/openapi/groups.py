@@ -49,6 +49,9 @@ GROUPS = {
     "inputs": Group("Inputs", PIPELINES, "List the inputs that a pipeline keeps; run them again."),
     "records": Group("Records", RECORDS, "Write, search, change, restore and erase records."),
     "changes": Group("Changes", RECORDS, "Follow the changes of a store in order."),
+    "waiting_messages": Group(
+        "Waiting messages", PIPELINES, "List messages that wait for the flow control of an agent."
+    ),
     "stores": Group("Stores", RECORDS, "List the stores of an agent and configure them."),
     "memories": Group("Named memories", MODELS, "Create and change collections of entries."),
     "entries": Group("Entries", MODELS, "Write entries of named memories without duplicates."),

@@ -243,6 +243,15 @@ class TracedRecord(TypedDict):
 
 
 @exact
+class TracedWaiting(TypedDict):
+    """A message that waits because of its agent's `wf_flow`."""
+
+    id: str
+    agent: str
+    wakes_at: str
+
+
+@exact
 class MessageTrace(TypedDict):
     """What one message led to. `complete` is false if something may be missing."""
 
@@ -250,6 +259,7 @@ class MessageTrace(TypedDict):
     said: list[TracedMessage]
     records: list[TracedRecord]
     dead_letter: DeadLetterItem | None
+    waiting: list[TracedWaiting]
     complete: bool
 
 

@@ -119,7 +119,9 @@ def _operations() -> list[str]:
 def _has_steps(agents: Sequence[CheckedAgent]) -> bool:
     """Return whether a cascade can have steps that run as their own input."""
     stores = {agent.args.store for agent in agents if agent.calls and agent.args.store}
-    return len(stores) > 1 or any(agent.block.executor is not None for agent in agents)
+    return len(stores) > 1 or any(
+        agent.block.executor is not None or agent.flow is not None for agent in agents
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,18 +17,22 @@ from memrelay.web.server.errors import BadRequest
 from memrelay.web.services import get_services
 from memrelay.web.trace.messages import CascadeMessages, Published, read_messages
 from memrelay.web.trace.records import Written, find_records
+from memrelay.web.trace.waiting import find_waiting
 
 routes = web.RouteTableDef()
 TRACE_PATH = "/v1/pipelines/{uid}/messages/{entry}"
 
 
 class Trace(NamedTuple):
-    """The results of one message. `dead_letter` is the first failed step, None for none."""
+    """The results of one message. `dead_letter` is the first failed step, None for none. `waiting`
+    are the messages that wait because of `wf_flow`.
+    """
 
     entry: str
     cascade: CascadeMessages
     written: Written
     dead_letter: Listed | None
+    waiting: list[dict[str, Any]]
 
     @property
     def is_complete(self) -> bool:
@@ -42,6 +46,7 @@ class Trace(NamedTuple):
             "said": [to_json(one) for one in self.cascade.messages],
             "records": self.written.records,
             "dead_letter": None if self.dead_letter is None else to_item(self.dead_letter),
+            "waiting": self.waiting,
             "complete": self.is_complete,
         }
 
@@ -68,7 +73,8 @@ async def read_trace(request: web.Request, served: Served, entry: str) -> Trace:
     cascade = await read_messages(services.line, served, entry)
     dead_letter = await services.catalog.dead_letters.find_of_entry(uid, entry)
     written = await find_records(request, served, entry, cascade.messages)
-    return Trace(entry, cascade, written, dead_letter)
+    waiting = await find_waiting(request, served, entry)
+    return Trace(entry, cascade, written, dead_letter, waiting)
 
 
 def to_json(message: Published) -> dict[str, Any]:
@@ -90,7 +96,7 @@ def to_json(message: Published) -> dict[str, Any]:
 @routes.get(TRACE_PATH)
 @documented(
     {
-        200: "The messages, records and dead letter that the message led to.",
+        200: "The messages, waiting messages, records and dead letter that the message led to.",
         404: "The pipeline does not exist.",
         503: "The bus does not answer, or the pipeline is overloaded.",
         504: "No worker answered in time.",

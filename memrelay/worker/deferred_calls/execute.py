@@ -40,7 +40,7 @@ def resume(subscriber: PlannedAgent, got: Got) -> Handle:
     """Return the function that takes the result of a deferred call in place of the block."""
     if isinstance(subscriber.executor, AsyncBlock):
         return partial(_answer, got)
-    return partial(_call_again, subscriber.handle, got)
+    return partial(_call_again, subscriber.block_handle, got)
 
 
 def _call_again(handle: Handle, got: Got, call: Call, args: Any) -> Any:

@@ -16,13 +16,21 @@ from memrelay.memory.engine.store import Store
 from memrelay.memory.engine.stores import OpenStores
 from memrelay.memory.errors import Refused
 from memrelay.memory.records.ids import derive_guid, input_time_ms
+from memrelay.pipelines.flow import Flow
 from memrelay.pipelines.plan import Plan, PlannedAgent, Rerouted
 from memrelay.pipelines.secret_references import NO_SECRETS, SecretResolver
 from memrelay.worker.deferred_calls.execute import resume
 from memrelay.worker.deferred_calls.stored import pack_request
-from memrelay.worker.errors import BlockFault, TooManyBytes, TooManyHops, TooManyMessages
+from memrelay.worker.errors import (
+    AgentRemoved,
+    BlockFault,
+    TooManyBytes,
+    TooManyHops,
+    TooManyMessages,
+)
 from memrelay.worker.limits import WorkerLimits
 from memrelay.worker.run.calls import open_second_store
+from memrelay.worker.run.flow_gate import FlowGate, Parked
 from memrelay.worker.run.inputs import STEP_MARK, Input, Published
 from memrelay.worker.run.outcome import Outcome, PublicMessageLimit, new_outcome
 
@@ -93,6 +101,8 @@ class Cascade:
     def _deliver_to_one(self, work: Input) -> None:
         """Deliver the message of a webhook or continuation, which is not published itself."""
         subscriber = work.plan.subscriber(work.only_agent)
+        if work.flow:
+            subscriber = _pass_gate(subscriber, work)
         if subscriber is not None and subscriber.wants(work.message.text):
             if work.got is not None:
                 subscriber = replace(subscriber, handle=resume(subscriber, work.got))
@@ -125,7 +135,15 @@ class Cascade:
         if answer is None:
             return
         if answer.__class__ is not Message:
-            self._keep_deferred_call(subscriber, swarm, message, hop, answer)
+            if isinstance(answer, Flow):
+                gate = FlowGate(answer, subscriber.block_handle)
+                gated = replace(subscriber, handle=gate.admit)  # type: ignore[arg-type]
+                self._deliver(gated, swarm, message, hop)
+            elif isinstance(answer, Parked):
+                self._park(subscriber, swarm, message, hop, answer)
+            else:
+                # A batch has made a message of several.
+                self._keep_deferred_call(subscriber, swarm, call.message, hop, answer)
             return
         if subscriber.send_swarm:
             self._publish(subscriber.send_swarm, answer, hop + 1)
@@ -235,6 +253,27 @@ class Cascade:
         self.touched[outcome.store].pending.add(pending)
         outcome.continuations += (pending,)
 
+    def _park(
+        self, subscriber: PlannedAgent, swarm: str, message: Message, hop: int, parked: Parked
+    ) -> None:
+        """Keep a message that waits because of `wf_flow`. For a client, its input has ended."""
+        outcome, uid = self.outcome, self._work.plan.uid
+        pending = Pending(
+            self.next_deferred_call_id(),
+            uid,
+            self._work.plan.hash,
+            subscriber.agent.alias,
+            swarm,
+            hop,
+            encode_kept(message),
+            outcome.root,
+            "",
+            parked.due,
+            flow=parked.key,
+        )
+        self.touched[outcome.store].pending.add(pending)
+        outcome.continuations += (pending,)
+
     def _check_limits(self, message: Message, hop: int) -> None:
         if hop > self._max_hops:
             raise TooManyHops(self._max_hops, message.sender)
@@ -256,3 +295,13 @@ class Cascade:
         """Return the next guid for an agent. A replay returns the same ones."""
         self._guids += 1
         return derive_guid(self._work.plan.uid, self._work.id, alias, self._guids)
+
+
+def _pass_gate(subscriber: PlannedAgent | None, work: Input) -> PlannedAgent:
+    """Return the agent whose block gets a message that has waited. Raises AgentRemoved."""
+    if subscriber is None:
+        raise AgentRemoved(work.only_agent)
+    if subscriber.flow is None:
+        return subscriber
+    gate = FlowGate(subscriber.flow, subscriber.block_handle)
+    return replace(subscriber, handle=gate.release(work.flow, work.key))

@@ -26,6 +26,7 @@ from memrelay.worker.run.busy_retry import BusyRetry
 from memrelay.worker.run.inputs import Input, from_pending, parse_arrival
 from memrelay.worker.run.outcome import NewDeadLetter, Outcome
 from memrelay.worker.run.retries import Delayed, pause_s
+from memrelay.worker.run.waiting_messages import WaitingMessages, find_stray, release
 from memrelay.worker.shared import WorkerContext
 
 log = get_logger(__name__)
@@ -140,12 +141,20 @@ class ReplyTracker:
 
 
 class Continuations:
-    def __init__(self, retry: BusyRetry, shared: WorkerContext, wanted: asyncio.Event) -> None:
+    def __init__(
+        self,
+        retry: BusyRetry,
+        shared: WorkerContext,
+        wanted: asyncio.Event,
+        plans: Sequence[Plan] = (),
+    ) -> None:
         self._retry, self._shared = retry, shared
+        self._plans = {plan.uid: plan for plan in plans}
         self.deferred_calls = OpenDeferredCalls(shared.deferred_calls, wanted, shared.limits)
         # By key of a continuation: the store with its pending row.
         self.stores: dict[str, str] = {}
         self.delay_queue, self.replies = DelayQueue(), ReplyTracker()
+        self.waiting = WaitingMessages()
         self._due: list[Input] = []
         # Whether one of them runs under a bundle version with public swarms.
         self.may_publish_in_public = False
@@ -157,7 +166,10 @@ class Continuations:
 
         Of open deferred calls, the first ones may have ended the worker.
         """
-        found = await self._retry.in_thread(partial(_find_pending, names=stores, uids=uids))
+        find = partial(_find_pending, names=stores, uids=uids, plans=self._plans)
+        found = await self._retry.in_thread(find)
+        for memory_id in stores:
+            self.waiting.check(memory_id)
         # The others are in the delay queue.
         new = [one for one in found if one[0].id not in self.stores]
         for pending, memory_id in new:
@@ -205,6 +217,21 @@ class Continuations:
         """Remove and return the continuations that can run at once."""
         due, self._due = self._due, []
         return due
+
+    async def release(self) -> None:
+        """Schedule the messages that have waited because of `wf_flow` and may run now."""
+        for memory_id in self.waiting.take_due():
+            find = partial(
+                release,
+                memory_id=memory_id,
+                plans=self._plans,
+                under_way=self.stores,
+                most=self._shared.limits.batch,
+            )
+            released = await self._retry.in_thread(find)
+            self.waiting.note(memory_id, released.next_ms)
+            for pending in released.messages:
+                await self._schedule(pending, memory_id)
 
     async def keep_results(self) -> None:
         """Store the results of deferred calls, each in its own transaction, and schedule what
@@ -254,7 +281,9 @@ class Continuations:
             if self.stores and not outcome.replay_entry:
                 outcome.pending_store = self.stores.get(outcome.key, "")
             for pending in outcome.continuations:
-                if self._expect(pending) <= self._shared.limits.max_cascade:
+                if pending.flow is not None:
+                    self.waiting.check(outcome.store)
+                elif self._expect(pending) <= self._shared.limits.max_cascade:
                     await self._schedule(pending, outcome.store)
                 else:
                     self.stores[pending.id] = outcome.store
@@ -292,6 +321,8 @@ class Continuations:
         for memory_id, ended in finished.items():
             await self._retry.in_thread(partial(_delete_pending, name=memory_id, outcomes=ended))
             self._shared.checkpoint("continuations forgotten")
+        if finished:
+            self.waiting.check_again(finished)
 
     def drop(self, holds: Callable[[bytes], bool]) -> None:
         """Forget retries and deferred calls with a text that `holds` accepts, and cancel those that
@@ -366,14 +397,17 @@ def _exceed_limit(pending: Pending, memory_id: str, limits: WorkerLimits) -> Out
 
 
 def _find_pending(
-    stores: OpenStores, names: Sequence[str], uids: Collection[str]
+    stores: OpenStores, names: Sequence[str], uids: Collection[str], plans: Mapping[str, Plan]
 ) -> list[tuple[Pending, str]]:
-    """Return each pending row of these pipelines with its store."""
+    """Return each pending row of these pipelines with its store.
+
+    Messages that wait because of `wf_flow` stay there, except for those that no longer have to.
+    """
     return [
         (pending, name)
         for name in names
         if stores.exists(name)
-        for pending in stores.get(name).pending.all()
+        for pending in (*stores.get(name).pending.all(), *find_stray(stores, name, plans))
         if pending.pipeline in uids
     ]
 

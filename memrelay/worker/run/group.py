@@ -294,6 +294,7 @@ class Group:
             or self._leaving
             or self._overflow
             or self._continuations.stores
+            or self._continuations.waiting.next_ms
             or self._prefetch.has_calls
         ) and all(
             task.is_idle
@@ -321,9 +322,14 @@ class Group:
     async def _serve(self, lease: GroupLease) -> None:
         delay_queue = self._continuations.delay_queue
         deferred_calls = self._continuations.deferred_calls
+        waiting = self._continuations.waiting
+        waiting.pause()
         while True:
-            # The queues in their order: continuations, due retries, calls with their vectors, and
-            # new entries while there is room. If too many inputs wait, only calls are new.
+            # The queues in their order: waiting messages, continuations, due retries, calls with
+            # their vectors, and new entries while there is room. If too many inputs wait, only
+            # calls are new.
+            if waiting.next_ms and not self._retry.has_stopped:
+                await self._continuations.release()
             await self._take_continuations()
             self._todo.extend(delay_queue.take())
             self._todo.extend(self._prefetch.take())
@@ -344,6 +350,8 @@ class Group:
                 self._wake_event.clear()
                 left_s = deferred_calls.left_s
                 pause_s = delay_queue.next_s if left_s is None else left_s
+                if waiting.next_ms:
+                    pause_s = waiting.limit_pause_s(pause_s)
                 if pause_s is None and not self._is_at_rest:
                     pause_s = REST_AFTER_S
                 if not await wait(self._wake_event, pause_s):
@@ -508,7 +516,7 @@ def create_group(
     wake_event = asyncio.Event()
     slots = {plan.uid: Slot(plan, wake_event) for plan in plans}
     retry = BusyRetry(thread, stores, slots, shared.metrics)
-    continuations = Continuations(retry, shared, wake_event)
+    continuations = Continuations(retry, shared, wake_event, plans)
     vectors = VectorTask(plans, stores, thread, shared)
     announce = partial(publish_signals, plans, outbox)
     queries = Queries(

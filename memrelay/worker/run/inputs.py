@@ -97,6 +97,8 @@ class Input(Struct, gc=False):
     call: Call | None = None
     # The result of the deferred call that the block of `only_agent` has asked for.
     got: Got | None = None
+    # The key under which it has waited because of `wf_flow`; b"" for none.
+    flow: bytes = b""
 
     @property
     def texts(self) -> tuple[bytes, ...]:
@@ -367,6 +369,7 @@ def from_pending(pending: Pending, plan: Plan) -> Input:
         only_agent=pending.agent,
         first_kept=0 if pending.agent else 1,
         got=got,
+        flow=pending.flow or b"",
     )
 
 

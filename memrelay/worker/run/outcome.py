@@ -85,6 +85,9 @@ class Outcome(Struct, gc=False):
         public = [swarm.name for swarm, _ in self.messages if isinstance(swarm, PublicSwarm)]
         if public or self.public:
             report["public"] = [*self.public, *public]
+        if self.continuations:
+            waiting = [one.agent for one in self.continuations if one.flow is not None]
+            report |= {"parked": waiting} if waiting else {}
         if self.dead_letter:
             report["errors"] = [self.dead_letter.error]
         return report

@@ -161,7 +161,7 @@ def _take_over(
         stores.take_over(name, epoch)
     usable = _take_over_former(stores, former, epoch)
     existing = [name for name in (*names, *usable) if stores.exists(name)]
-    has_pending = any(stores.get(name).pending.all() for name in existing)
+    has_pending = any(stores.get(name).pending.has_any() for name in existing)
     return _Taken(usable, _last_entries(stores, existing), has_pending)
 
 

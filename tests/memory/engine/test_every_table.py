@@ -145,6 +145,7 @@ TABLES = {
         "attempts, producer, heard) "
         "VALUES ('p', 'u', 'b', 'a', 's', 1, :blob, 'r', '', 0, 0, :text, 0)",
     ),
+    "flow_keys": Table(HERE, is_salvaged=False),
     "attempts": Table(HERE, is_salvaged=True),
     "idempotency_owners": Table(HERE),
     "idempotency_keys": Table(

@@ -19,6 +19,7 @@ from memrelay.web.trace.dead_letter_rows import read_rows
 from memrelay.web.trace.messages import Published, read_messages
 from memrelay.web.trace.records import find_records
 from memrelay.web.trace.trace import parse_entry
+from memrelay.web.trace.waiting import find_waiting
 
 PAGE = Page("Message trace", "/pipelines/{uid}/messages/{entry}", parent="Overview")
 routes = PageRoutes(PAGE)
@@ -59,6 +60,7 @@ async def _trace_values(request: web.Request, served: Served) -> dict[str, Any]:
     letter = await services.catalog.dead_letters.find_of_entry(uid, entry)
     searched = find_records(request, served, entry, cascade.messages, TIMEOUT_S)
     written, fault = await attempt(request, uid, searched)
+    parked, _ = await attempt(request, uid, find_waiting(request, served, entry, TIMEOUT_S))
     records = written.records if written else []
     found = [letter] if letter else []
     rows = await read_rows(services.catalog.dead_letters, found)
@@ -73,6 +75,7 @@ async def _trace_values(request: web.Request, served: Served) -> dict[str, Any]:
         "record_count": len(records),
         "arrived_at": format_time(int(entry.partition("-")[0])),
         "is_waiting": bool(await services.line.call("XRANGE", input_key(uid), entry, entry)),
+        "parked": parked or [],
         "letter": rows[0] if rows else None,
         "is_complete": cascade.is_complete and (written is None or written.is_complete),
         "fault": fault,
