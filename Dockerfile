@@ -24,7 +24,7 @@ RUN --mount=type=cache,target=/root/.cache \
     python -m venv /opt/tools && \
     python -m venv --without-pip /opt/memrelay && \
     python deploy/install.py --into /opt/memrelay --tools /opt/tools --project none --group build \
-        --extra mcp --extra postgres --extra objects --extra jwt --extra seal ${embedder:+"$embedder"}
+        --extra mcp --extra postgres --extra objects --extra jwt --extra seal --extra otel ${embedder:+"$embedder"}
 COPY . .
 RUN pip --python /opt/memrelay/bin/python install --no-cache-dir --no-deps --no-build-isolation .
 

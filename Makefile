@@ -20,7 +20,7 @@ PARALLEL := -n 4 --dist worksteal
 # Installs chosen extras and groups of pyproject.toml, with the versions and hashes of requirements.lock.
 INSTALL := deploy/install.py --into .venv --extra local --extra mcp --group checkout
 # `make test` also needs the packages of all optional parts.
-DEV := --group dev --extra agents --extra jwt --extra objects --extra postgres --extra seal --extra wordllama
+DEV := --group dev --extra agents --extra jwt --extra objects --extra otel --extra postgres --extra seal --extra wordllama
 has_chromium = { command -v chromium || command -v chromium-browser || command -v google-chrome; } >/dev/null
 apt_get = $$([ "$$(id -u)" = 0 ] || echo sudo -n) env DEBIAN_FRONTEND=noninteractive apt-get -q
 QUERIES ?= 100000

@@ -55,6 +55,13 @@ class _KeptEnvelope(_Envelope, frozen=True, gc=False):
     vouched: tuple[str, ...] = ()
 
 
+class _TracedEnvelope(_Envelope, frozen=True, gc=False):
+    """A kept envelope whose trace goes on when the message runs."""
+
+    traceparent: str = ""
+    vouched: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
+
+
 class _CutEnvelope(msgspec.Struct, frozen=True, gc=False, rename={"sender": "from"}):
     """An envelope of the best results: `left_out` others did not fit."""
 
@@ -67,6 +74,7 @@ class _CutEnvelope(msgspec.Struct, frozen=True, gc=False, rename={"sender": "fro
 _to_json = msgspec.json.Encoder().encode
 _to_envelope = msgspec.json.Decoder(_Envelope).decode
 _to_kept_envelope = msgspec.json.Decoder(_KeptEnvelope).decode
+_to_traced_envelope = msgspec.json.Decoder(_TracedEnvelope).decode
 
 
 def decode(data: bytes, max_bytes: int, vouched: tuple[str, ...] = ()) -> Message:
@@ -125,8 +133,16 @@ def encode(message: Message) -> bytes:
     return _to_json(_Envelope(message.sender, message.id, message.args))  # type: ignore[arg-type]
 
 
-def encode_kept(message: Message) -> bytes:
-    """Return the envelope as a store keeps it until the message runs."""
+def encode_kept(message: Message, traceparent: str = "") -> bytes:
+    """Return the envelope as a store keeps it until the message runs.
+
+    `traceparent` is its trace context, for `find_traceparent`.
+    """
+    if traceparent:
+        vouched = message.vouched or msgspec.UNSET
+        return _to_json(
+            _TracedEnvelope(message.sender, message.id, message.args, traceparent, vouched)  # type: ignore[arg-type]
+        )
     if not message.vouched:
         return encode(message)
     return _to_json(
@@ -138,6 +154,11 @@ def decode_kept(data: bytes) -> Message:
     """Return the message that `encode_kept` has encoded. Its length was checked on arrival."""
     has_vouched = b'"vouched":' in data
     return decode(data, len(data), _to_kept_envelope(data).vouched if has_vouched else ())
+
+
+def find_traceparent(data: bytes) -> str:
+    """Return the trace context that `encode_kept` has kept with a message, "" if there is none."""
+    return _to_traced_envelope(data).traceparent if b'"traceparent":' in data else ""
 
 
 def make_mid(ident: str, number: int, data: bytes) -> str:

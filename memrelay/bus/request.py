@@ -9,7 +9,7 @@ from typing import Annotated, Any, Self
 
 import msgspec
 import orjson
-from msgspec import Meta, Raw, Struct
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 from msgspec.structs import replace
 from redis.asyncio.client import PubSub
 from redis.exceptions import RedisError
@@ -74,6 +74,7 @@ class NewCall(Struct, frozen=True):
     store: str = ""
     actor: str = ""
     producer_id: str = ""
+    traceparent: str = ""  # the trace context (W3C) of the caller
 
     def at(self, uid: str) -> "NewCall":
         """Return the same call for another pipeline."""
@@ -89,6 +90,7 @@ class NewCall(Struct, frozen=True):
             actor=self.actor,
             producer_id=self.producer_id,
             reply=reply,
+            traceparent=self.traceparent,
         )
 
     def as_question(self, reply: str, within_s: float, database: int) -> bytes:
@@ -102,6 +104,7 @@ class NewCall(Struct, frozen=True):
                 self.actor,
                 min(max(int(within_s * 1000), 1), MAX_WITHIN_MS),
                 database,
+                self.traceparent or UNSET,
             )
         )
 
@@ -120,6 +123,7 @@ class Question(Struct, frozen=True):
     actor: Word = ""
     within_ms: Annotated[int, Meta(ge=1, le=MAX_WITHIN_MS)] = 60_000
     database: Annotated[int, Meta(ge=0)] | None = None
+    traceparent: Word | UnsetType = UNSET
 
 
 def read_question(payload: bytes, uid: str, message_bytes: int) -> Question:
@@ -164,8 +168,10 @@ class Requester:
     Connections are opened at first use. Use it as an asynchronous context manager.
     """
 
+    INGRESS = Ingress
+
     def __init__(self, address: Address, limits: IngressLimits | None = None) -> None:
-        self.ingress, self._database = Ingress(address, limits), address.database
+        self.ingress, self._database = self.INGRESS(address, limits), address.database
         self._replies = ReconnectingConnection(address, connections=1)
         self._token = secrets.token_hex(8)
         self._subscribing = asyncio.Lock()

@@ -24,6 +24,7 @@ from memrelay.cli.imports import load_log_format
 from memrelay.cli.logs import LogFormat
 from memrelay.cli.open_files import WANTED_HANDLES
 from memrelay.cli.settings import Settings
+from memrelay.cli.tracing import stop_tracing
 from memrelay.logs import get_logger
 from memrelay.memory.errors import StoreBusy
 from memrelay.worker.errors import first_cause
@@ -144,6 +145,7 @@ def serve(
     try:
         run(lambda settings: _serve(settings, server, factories, prepare), log_format)
     finally:
+        stop_tracing()
         if server is not None:
             server.stop(SERVER_GRACE_S)
 

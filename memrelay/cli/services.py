@@ -18,6 +18,7 @@ from memrelay.cli.composition import (
 )
 from memrelay.cli.open_files import resolve_open_files
 from memrelay.cli.settings import Settings
+from memrelay.cli.tracing import start_tracing
 from memrelay.memory.search.embedding.embedder import EmbeddingOptions
 from memrelay.worker.limits import WorkerLimits
 from memrelay.worker.service import CellWorkers, Worker, WorkerOptions
@@ -45,6 +46,7 @@ def _make_worker(settings: Settings, address: Address, count: int) -> Worker:
         make_outgoing_rules(settings, address),
         settings.storage.url,
         settings.storage.tables and bool(settings.storage.url),
+        start_tracing(),
     )
     return Worker(options)
 

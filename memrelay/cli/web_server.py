@@ -8,6 +8,7 @@ from memrelay.bus.streams.ingress import IngressLimits
 from memrelay.cli.composition import bus_name, bus_password_file, make_seal_keys, make_secrets
 from memrelay.cli.settings import Settings
 from memrelay.cli.time_zone import find_default_zone
+from memrelay.cli.tracing import start_tracing
 from memrelay.web.app import WebServer
 from memrelay.web.server.options import JwtIssuer, WebOptions
 
@@ -43,5 +44,6 @@ def make_web(settings: Settings, address: Address) -> WebServer:
         history_days=settings.worker.history_days,
         storage_url=settings.storage.url,
         timezone=find_default_zone(settings),
+        has_tracing=start_tracing(),
     )
     return WebServer(address, settings.memory.root, options, make_secrets(settings))

@@ -96,6 +96,8 @@ KEEPALIVE_S = 75.0
 # How long the rest of a rejected body is read, so that its sender can read the response.
 LINGER_S = 2.0
 BACKLOG = 1024
+# The module of the middleware that records spans.
+TRACING = "memrelay.web.server.tracing"
 # The folder in the memory root with the last good key sets of JWT issuers.
 JWKS_FOLDER = "jwks"
 ROUTE_MODULES = (
@@ -190,9 +192,7 @@ class WebServer:
             catalog,
             Directory(catalog),
             Deployments(catalog, line, self._secrets),
-            requester=await stack.enter_async_context(
-                Requester(self._address, self._options.ingress)
-            ),
+            requester=await stack.enter_async_context(self._make_requester()),
             line=line,
             follower=await stack.enter_async_context(Follower(self._address)),
             channels=await stack.enter_async_context(Channels(self._address)),
@@ -205,6 +205,13 @@ class WebServer:
             ),
             webhook_requests=requests,
         )
+
+    def _make_requester(self) -> Requester:
+        """Return the requester. With tracing, its entries continue the traces of requests."""
+        cls = Requester
+        if self._options.has_tracing:
+            cls = importlib.import_module("memrelay.tracing.requester").TracedRequester
+        return cls(self._address, self._options.ingress)
 
     async def _start_verifier(self, stack: AsyncExitStack) -> TokenVerifier | None:
         """Return the verifier of JWTs, if an issuer is configured. Raises NoPyJwt."""
@@ -345,8 +352,10 @@ def is_loopback(host: str) -> bool:
 def _middlewares(services: Services, options: WebOptions) -> list[Middleware]:
     """Return the middlewares, outermost first."""
     proxies = TrustedProxies(options.trusted_proxies)
+    tracing = [importlib.import_module(TRACING).trace_requests] if options.has_tracing else []
     rate_limit = [limit_rate(options.rate, options.burst, identify_caller)] if options.rate else []
     return [
+        *tracing,
         _count_answers(services.traffic),
         compress,
         *([read_forwarded(proxies)] if options.trusted_proxies else []),

@@ -1,6 +1,7 @@
 """The worker: serves the deployed pipelines, and reconnects after every loss of the bus."""
 
 import asyncio
+import importlib
 import time
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import AsyncExitStack, suppress
@@ -35,7 +36,8 @@ from memrelay.worker.errors import first_cause
 from memrelay.worker.limits import WorkerLimits
 from memrelay.worker.metrics import Metrics
 from memrelay.worker.ownership.host_locks import HostLocks
-from memrelay.worker.run.batch import Checkpoint
+from memrelay.worker.run.batch import Batch, Checkpoint
+from memrelay.worker.run.queries import Queries
 from memrelay.worker.session import Session, SessionMemory
 from memrelay.worker.shared import EmbeddingThread, PlanCache, WorkerContext
 from memrelay.worker.waiting import wait
@@ -60,6 +62,7 @@ class WorkerOptions:
     `matrix_bytes` is the memory for the vectors of one store, and `cache_bytes` that for all search
     caches. `storage_url` is that of PostgreSQL, and `storage_tables` keeps readable tables there.
     `outgoing` are the rules for the requests of deferred calls.
+    `has_tracing` is set if the process exports traces.
     """
 
     address: Address
@@ -74,6 +77,7 @@ class WorkerOptions:
     outgoing: OutgoingRules = PUBLIC_ONLY
     storage_url: str = field(default="", repr=False)
     storage_tables: bool = False
+    has_tracing: bool = False
 
     def make_catalog(self) -> Catalog:
         """Return the catalog, not yet open."""
@@ -124,6 +128,7 @@ class Worker:
             stack.callback(journal.close)
             deferred_calls.journal = journal
             stack.callback(deferred_calls.close)
+            batch, queries = self._find_classes(deferred_calls)
             questions = QuestionEmbedder(embedding.embedder)
             stack.callback(questions.close)
             threads = self._start_threads(questions, stack)
@@ -145,8 +150,18 @@ class Worker:
                 await catalog.identify(),
                 options.secrets,
                 options.outgoing,
+                batch=batch,
+                queries=queries,
             )
             await self._serve(threads, shared, SessionMemory(host_locks))
+
+    def _find_classes(self, runner: DeferredCallRunner) -> tuple[type[Batch], type[Queries]]:
+        """Return the classes that run the inputs. With tracing, they record spans."""
+        if not self._options.has_tracing:
+            return Batch, Queries
+        traced = importlib.import_module("memrelay.worker.tracing.traced")
+        runner.trace(traced.execute_traced, traced.TracedRequester)
+        return traced.TracedBatch, traced.TracedQueries
 
     def _start_threads(
         self, questions: QuestionEmbedder, stack: AsyncExitStack

@@ -26,9 +26,10 @@ from memrelay.worker.background.watchdog import Watchdog
 from memrelay.worker.deferred_calls.runner import DeferredCallRunner
 from memrelay.worker.limits import WorkerLimits
 from memrelay.worker.metrics import Metrics
-from memrelay.worker.run.batch import Checkpoint
+from memrelay.worker.run.batch import Batch, Checkpoint
 from memrelay.worker.run.crash_isolation import CrashIsolation
 from memrelay.worker.run.outcome import PublicMessageLimit
+from memrelay.worker.run.queries import Queries
 
 log = get_logger(__name__)
 Result = TypeVar("Result")
@@ -134,7 +135,7 @@ class WorkerContext:
     """Created once per worker.
 
     `database` is the number of the server's database. `storage` is the same for all workers that
-    can serve the same stores.
+    can serve the same stores. `batch` and `queries` are subclasses in a worker with tracing.
     """
 
     catalog: Catalog
@@ -154,3 +155,5 @@ class WorkerContext:
     clock: BusClock = field(default_factory=BusClock)
     isolation: CrashIsolation = field(default_factory=CrashIsolation)
     public_limit: PublicMessageLimit = field(default_factory=PublicMessageLimit)
+    batch: type[Batch] = Batch
+    queries: type[Queries] = Queries

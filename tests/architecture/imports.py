@@ -42,11 +42,13 @@ RULES = {
         ),
         never=(*REDIS, "apsw"),
     ),
-    "worker": Allowed(own=("pipelines", "blocks", "memory", "bus")),
+    "worker": Allowed(own=("pipelines", "blocks", "memory", "bus", "tracing")),
     "web": Allowed(
-        own=("pipelines", "memory", "bus"), never=("apsw", "aiosqlite", "sqlite3", "psycopg")
+        own=("pipelines", "memory", "bus", "tracing"),
+        never=("apsw", "aiosqlite", "sqlite3", "psycopg"),
     ),
     "cli": Allowed(own=PACKAGES, blocks_by_name=True),
+    "tracing": Allowed(own=("bus",)),
     "client": Allowed(
         own=("memory", "bus.codec", "bus.message", "errors", "web.api.operation_routes"),
         never=(*REDIS, "apsw"),

@@ -25,6 +25,7 @@ from memrelay.bus.client.url import Address
 from memrelay.cli.imports import load_log_format
 from memrelay.cli.logs import configure_logging
 from memrelay.cli.process import make_stop_event
+from memrelay.cli.tracing import start_tracing, stop_tracing
 from memrelay.guarded_http.rules import OutgoingRules, PrivateHost, SecretBinding
 from memrelay.memory.control.catalog import Catalog
 from memrelay.memory.search.embedding.embedder import EmbeddingOptions
@@ -90,6 +91,7 @@ async def serve(config: dict[str, Any]) -> None:
         embedding=_embedding(**config.get("embedding", {})),
         secrets=SecretResolver(root / "secrets", os.environ, for_blocks=config.get("secrets", ())),
         outgoing=_outgoing(**config.get("outgoing", {})),
+        has_tracing=start_tracing(),
     )
     steps = Steps(config) if "steps" in config else None
     worker = Worker(options, steps) if steps else Worker(options)
@@ -100,6 +102,7 @@ async def serve(config: dict[str, Any]) -> None:
         asyncio.create_task(_stop(worker, make_stop_event())),
     ]
     await worker.run()
+    stop_tracing()
     for task in beside:
         task.cancel()
 

@@ -81,6 +81,7 @@ def test_every_operation_has_its_derived_route_and_access(tmp_path: object) -> N
         ("GET", "/changes"),
         ("GET", "/inputs"),
         ("GET", "/waiting_messages"),
+        *ENDPOINTS,
         *[(method, "/items/{key}") for method in ("GET", "PUT", "DELETE")],
         ("POST", "/items/search"),
         *[("POST", f"/items/{{key}}/{verb}") for verb in ("edit", "rename", "reseal")],

@@ -34,6 +34,7 @@ class NewEntry(Struct, frozen=True):
     op: str = ""
     store: str = ""
     actor: str = ""
+    traceparent: str = ""  # the trace context (W3C) of the sender
 
     def words(self) -> list[Word]:
         """Return the command that appends the entry."""
@@ -57,6 +58,8 @@ class NewEntry(Struct, frozen=True):
             words += "op", self.op, "store", self.store, "actor", self.actor
         if self.published:
             words += "published", "1"
+        if self.traceparent:
+            words += "traceparent", self.traceparent
         return words
 
     def pack(self) -> bytes:

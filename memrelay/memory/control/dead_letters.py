@@ -52,6 +52,8 @@ class DeadLetter(NamedTuple):
     attempts: int = 1
     # The stream entry of the input that brought it last.
     entry: str = ""
+    # The trace context (W3C) that a replay continues, "" for none.
+    traceparent: str = ""
 
 
 class Listed(NamedTuple):
@@ -103,7 +105,7 @@ class Trimmed(NamedTuple):
 # In the order of DeadLetter.
 _COLUMNS = (
     "pipeline, id, swarm, data, error, bundle, buried_at, agent, producer_id, hop, heard, "
-    "attempts, entry"
+    "attempts, entry, traceparent"
 )
 _MARKS = ", ".join("?" * len(DeadLetter._fields))
 _LISTED_COLUMNS = "n, pipeline, id, swarm, agent, error, bundle, attempts, buried_at, length(data)"

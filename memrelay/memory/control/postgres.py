@@ -49,7 +49,8 @@ IDENT = (
     "ALTER TABLE state ADD COLUMN ident text NOT NULL "
     "DEFAULT md5(random()::text || clock_timestamp()::text)"
 )
-MIGRATIONS: tuple[tuple[str, ...], ...] = ((*FUNCTIONS, *TABLES), (IDENT,))
+TRACES = "ALTER TABLE dead_letters ADD COLUMN traceparent text NOT NULL DEFAULT ''"
+MIGRATIONS: tuple[tuple[str, ...], ...] = ((*FUNCTIONS, *TABLES), (IDENT,), (TRACES,))
 # A parameter as SQLite writes it.
 PARAMETER = re.compile(r"\?(\d*)")
 

@@ -89,11 +89,13 @@ KEYS_AND_SESSIONS = (
     "CREATE TABLE sessions(digest BLOB PRIMARY KEY, key TEXT NOT NULL, "
     "expires_at INTEGER NOT NULL)",
 )
+TRACES = ("ALTER TABLE dead_letters ADD COLUMN traceparent TEXT NOT NULL DEFAULT ''",)
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     BUNDLES_AND_DEAD_LETTERS,
     VERSIONS,
     DEAD_LETTERS_TO_REPLAY,
     KEYS_AND_SESSIONS,
+    TRACES,
 )
 
 

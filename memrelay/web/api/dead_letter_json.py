@@ -64,6 +64,7 @@ async def make_replay_entry(catalog: Catalog, uid: str, ident: str) -> NewEntry:
         published=bool(dead_letter.published),
         hop=dead_letter.hop,
         replay_of=ident,
+        traceparent=dead_letter.traceparent,
     )
 
 

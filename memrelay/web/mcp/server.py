@@ -3,11 +3,13 @@
 A handshake needs no tool, so the tools load at the first request that does, in a thread.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import mcp_types as types
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
+from opentelemetry.trace import ProxyTracerProvider, get_tracer_provider
 
 from memrelay.web.mcp.lazy import Lazy
 from memrelay.web.mcp.resource_handlers import add_resources
@@ -34,8 +36,9 @@ def make_server(toolset: str, version: str) -> Server[Any]:
         on_list_tools=tools.list,
         on_call_tool=tools.call,
     )
-    # Without a tracer, the SDK's spans only cost time.
     server.middleware.clear()
+    if not isinstance(get_tracer_provider(), ProxyTracerProvider):
+        server.middleware.append(import_module("memrelay.web.mcp.tracing").trace_request)
     add_resources(server, toolset)
     return server
 

@@ -74,6 +74,8 @@ class WebOptions:
     storage_url: str = field(default="", repr=False)
     # Time zone of a deployed bundle that names none.
     timezone: str = DEFAULT_ZONE
+    # Whether this process exports traces.
+    has_tracing: bool = False
 
 
 OPTIONS = web.AppKey("options", WebOptions)

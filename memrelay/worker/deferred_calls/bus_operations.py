@@ -52,6 +52,7 @@ class BusOperations:
         self.outgoing = outgoing
         # Ids of deferred calls whose operations are refused.
         self.cancelled: set[str] = set()
+        self.requester_class = Requester
         self._requester: Requester | None = None
         self._shared: dict[str, Any] = {}
         self._opening = asyncio.Lock()
@@ -63,7 +64,7 @@ class BusOperations:
         """
         async with self._opening:
             if self._requester is None:
-                self._requester = Requester(self._address, LIMITS)
+                self._requester = self.requester_class(self._address, LIMITS)
                 await self._stack.enter_async_context(self._requester)
         until = asyncio.get_running_loop().time() + CALL_S
         while True:

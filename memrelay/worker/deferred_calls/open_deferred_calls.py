@@ -12,7 +12,6 @@ from memrelay.blocks.contract import AsyncBlock
 from memrelay.logs import get_logger
 from memrelay.memory.engine.inbox import Pending
 from memrelay.pipelines.plan import Plan
-from memrelay.worker.deferred_calls.execute import execute
 from memrelay.worker.deferred_calls.runner import DeferredCallRunner, Ended
 from memrelay.worker.deferred_calls.stored import parse_order
 from memrelay.worker.limits import WorkerLimits
@@ -216,7 +215,7 @@ class OpenDeferredCalls:
         self._runner.submit(
             pending.id,
             partial(
-                execute,
+                self._runner.execute,
                 pending=pending,
                 subscriber=subscriber,
                 max_bytes=self._max_bytes,

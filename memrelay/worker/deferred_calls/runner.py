@@ -9,15 +9,19 @@ from concurrent.futures import CancelledError, Future
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from memrelay.blocks.async_call import OperationFailed
 from memrelay.blocks.contract import Transient
 from memrelay.bus.client.url import Address
+from memrelay.bus.request import Requester
 from memrelay.guarded_http.rules import PUBLIC_ONLY, OutgoingRules
 from memrelay.logs import get_logger
+from memrelay.memory.engine.inbox import Pending
+from memrelay.pipelines.plan import PlannedAgent
 from memrelay.pipelines.secret_references import NO_SECRETS, SecretResolver
 from memrelay.worker.deferred_calls.bus_operations import BusOperations
+from memrelay.worker.deferred_calls.execute import execute
 from memrelay.worker.deferred_calls.execution_journal import ExecutionJournal
 from memrelay.worker.deferred_calls.stored import pack_error
 from memrelay.worker.errors import describe_error
@@ -29,6 +33,14 @@ MAX_UNCLAIMED = 64
 BLOCKED_S = 5.0
 # How long the end of a worker waits for the thread.
 CLOSE_S = 1.0
+
+
+class Execute(Protocol):
+    """Returns the result of a deferred call as JSON. It raises whatever its executor raises."""
+
+    async def __call__(
+        self, bus: BusOperations, pending: Pending, subscriber: PlannedAgent, max_bytes: int
+    ) -> bytes: ...
 
 
 class Ended(NamedTuple):
@@ -88,6 +100,8 @@ class DeferredCallRunner:
         self._has_answered = threading.Event()
         self._probing: asyncio.TimerHandle | None = None
         self._bus = BusOperations(address, secrets, outgoing)
+        # Executes a deferred call; with tracing, in a span.
+        self.execute: Execute = execute
         # By default deaths of other workers are not known.
         self.journal: ExecutionJournal | None = None
         self._jobs: dict[str, _Job] = {}
@@ -97,6 +111,10 @@ class DeferredCallRunner:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._is_closing = False
+
+    def trace(self, execute: Execute, requester_class: type[Requester]) -> None:
+        """Execute with this function, and call operations with this requester. Call it first."""
+        self.execute, self._bus.requester_class = execute, requester_class
 
     def submit(self, key: str, work: Work, on_end: OnEnd, *, alone: bool = False) -> None:
         """Execute a deferred call, or await it if it runs or has ended already.

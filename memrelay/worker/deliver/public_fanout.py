@@ -29,6 +29,7 @@ class _PublicMessage(NamedTuple):
     data: bytes
     origin: str
     uid: str
+    traceparent: str
 
     def pack_append(self, uid: str) -> bytes:
         """Return the command that appends the message to a pipeline's input."""
@@ -40,6 +41,7 @@ class _PublicMessage(NamedTuple):
             published=True,
             hop=str(self.swarm.hop),
             origin=self.origin,
+            traceparent=self.traceparent,
         ).pack()
 
 
@@ -98,4 +100,4 @@ def _find_public(
             outcome.publish_id = f"{outcome.uid}/{outcome.publish_id or outcome.id}"
         for number, swarm, data in public:
             mid = make_mid(outcome.publish_id, number, data)
-            yield _PublicMessage(swarm, mid, data, origin, outcome.uid)
+            yield _PublicMessage(swarm, mid, data, origin, outcome.uid, outcome.traceparent)

@@ -243,7 +243,7 @@ class Cascade:
             subscriber.agent.alias,
             swarm,
             hop,
-            encode_kept(message),
+            encode_kept(message, work.traceparent),
             outcome.root,
             work.reply,
             self._now_ms,

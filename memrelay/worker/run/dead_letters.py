@@ -112,6 +112,7 @@ def _to_letter(outcome: Outcome, now_ms: int) -> DeadLetter:
         published=dead_letter.published,
         attempts=dead_letter.attempts,
         entry=outcome.replay_entry or outcome.id,
+        traceparent=outcome.traceparent,
     )
 
 

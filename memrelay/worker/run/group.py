@@ -423,7 +423,7 @@ class Group:
         self, work: Sequence[Work], dead_letters: KnownDeadLetters, journal: AttemptJournal | None
     ) -> Batch:
         now_ms = time.time_ns() // 1_000_000
-        return Batch(
+        return self._shared.batch(
             work,
             self._batch_context,
             Retries(self._shared.limits, self._continuations.stores, now_ms),
@@ -519,7 +519,7 @@ def create_group(
     continuations = Continuations(retry, shared, wake_event, plans)
     vectors = VectorTask(plans, stores, thread, shared)
     announce = partial(publish_signals, plans, outbox)
-    queries = Queries(
+    queries = shared.queries(
         thread,
         stores,
         outbox.publish,

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from memrelay.blocks.contract import Got
 from memrelay.bus.client.resp import SwarmMessage
-from memrelay.bus.codec import decode, decode_kept, encode, encode_kept
+from memrelay.bus.codec import decode, decode_kept, encode, encode_kept, find_traceparent
 from memrelay.bus.errors import MalformedMessage, MessageTooLong
 from memrelay.bus.keys import reply_channel
 from memrelay.bus.message import MAX_WEBHOOK_BYTES, PLAIN, Message, new_message
@@ -99,6 +99,8 @@ class Input(Struct, gc=False):
     got: Got | None = None
     # The key under which it has waited because of `wf_flow`; b"" for none.
     flow: bytes = b""
+    # The trace context that its retries and continuations keep; only a worker with tracing sets it.
+    traceparent: str = ""
 
     @property
     def texts(self) -> tuple[bytes, ...]:
@@ -370,6 +372,7 @@ def from_pending(pending: Pending, plan: Plan) -> Input:
         first_kept=0 if pending.agent else 1,
         got=got,
         flow=pending.flow or b"",
+        traceparent=find_traceparent(pending.data),
     )
 
 
@@ -399,7 +402,7 @@ def to_pending(work: Input, due: int) -> Pending:
         work.only_agent,
         work.swarm,
         work.hop,
-        encode_kept(work.message),
+        encode_kept(work.message, work.traceparent),
         work.root or work.id,
         work.reply,
         due,

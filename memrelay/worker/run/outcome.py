@@ -71,6 +71,8 @@ class Outcome(Struct, gc=False):
     # The answer to a call as JSON.
     answer: bytes = b""
     dead_letter: NewDeadLetter | None = None
+    # The trace context for public swarms and a replay; only a worker with tracing sets it.
+    traceparent: str = ""
 
     def build_report(self) -> dict[str, Any]:
         """Return this input's part of the report to the client that waits for the cascade."""

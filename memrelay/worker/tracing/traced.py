@@ -1,0 +1,8 @@
+"""Everything that a worker with tracing replaces."""
+
+from memrelay.tracing.requester import TracedRequester
+from memrelay.worker.tracing.batch import TracedBatch
+from memrelay.worker.tracing.deferred_calls import execute_traced
+from memrelay.worker.tracing.queries import TracedQueries
+
+__all__ = ["TracedBatch", "TracedQueries", "TracedRequester", "execute_traced"]
