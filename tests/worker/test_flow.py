@@ -153,6 +153,22 @@ def test_a_deploy_without_the_agent_makes_waiting_messages_dead_letters(
     wait_for(lambda: '{"text":"tea"}' in answers(system, uid), "the replay")
 
 
+def test_a_returned_agent_does_not_wait_for_messages_that_are_gone(system: TestSystem) -> None:
+    uid, other = make_uid(), make_agent("other", "json_map", {"expression": "@"}, senders="x")
+    system.deploy(make_bundle(uid, make_limited(rate=f"1/{LONG}s"), other))
+    system.client.enter_together(uid, ["one", "two"])
+    system.client.await_quiet(uid)
+    system.deploy(make_bundle(uid, other))
+    wait_for(lambda: system.dead_letters(uid), "a dead letter")
+
+    system.deploy(make_bundle(uid, make_limited(rate=f"9/{LONG}s"), other))
+
+    wait_for(
+        lambda: system.client.enter(uid, "three") and '{"text":"three"}' in answers(system, uid),
+        "an answer",
+    )
+
+
 def test_a_deploy_that_ends_the_limit_runs_what_waits(system: TestSystem) -> None:
     uid, limited = make_uid(), make_limited(debounce_s=LONG)
     moved = make_limited("echo", "memory_write", debounce_s=LONG)

@@ -39,7 +39,7 @@ class FlowGate:
     def admit(self, call: Call, args: Any) -> Message | DeferredCall | Parked | None:
         """Call the block if the rate allows it at once. Otherwise let the message wait.
 
-        Raises TooManyKeys, ExpressionFault, and whatever the block raises.
+        Raises TooManyKeys, ExpressionFault, and the exceptions of the block.
         """
         table, flow, now_ms = call.tx.table(FlowTable), self.flow, _now_ms()
         state = self._find_state(table, call, now_ms)
@@ -77,23 +77,26 @@ class FlowGate:
         return blake2b(f"{names}{kind}\x00{text}".encode(), digest_size=16).digest()
 
     def _park(self, table: FlowTable, state: FlowKey, now_ms: int) -> tuple[Parked, int]:
-        """Return where a message waits, and when the key is due."""
+        """Return the key and time of a message that waits, and when the key is due.
+
+        A due time without waiting messages does not count: these are gone.
+        """
         flow, key = self.flow, state.key
         if flow.debounce_ms:
             table.drop_waiting(key)
             due = now_ms + flow.debounce_ms
             return Parked(key, due), due
+        last = table.list_last_dues(key, flow.batch or flow.rate)
+        earlier = state.due if last else None
         if flow.batch:
             own = now_ms + flow.within_ms
-            is_complete = len(table.list_last_dues(key, flow.batch)) + 1 >= flow.batch
-            due = now_ms if is_complete else own
-            return Parked(key, own), due if state.due is None else min(due, state.due)
-        last = table.list_last_dues(key, flow.rate)
+            due = now_ms if len(last) + 1 >= flow.batch else own
+            return Parked(key, own), due if earlier is None else min(due, earlier)
         if len(last) == flow.rate:
             own = max(now_ms, last[-1]) + flow.window_ms
         else:
             own = flow.next_start_ms(state.starts, now_ms, len(last))
-        return Parked(key, own), own if state.due is None else state.due
+        return Parked(key, own), own if earlier is None else earlier
 
     def _run_released(
         self, key: bytes, ident: str, call: Call, args: Any
