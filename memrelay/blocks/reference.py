@@ -36,8 +36,6 @@ def fill(page: str) -> str:
 
 def section(block: Block) -> str:
     """Return the section of one block, with a table of its arguments."""
-    about = SOURCE.sub("", _line(sys.modules[block.args.__module__].__doc__).partition(": ")[2])
-    result = f" {_line(block.handle.__doc__)}" if block.handle is not None else ""
     schema = block.args.model_json_schema()
     descriptions = describe_fields(block.args)
     arguments = [
@@ -49,11 +47,18 @@ def section(block: Block) -> str:
         [
             f"### `{block.name}`",
             "",
-            f"{about[:1].upper()}{about[1:]}{result}",
+            describe(block),
             *(table if arguments else []),
             "",
         ]
     )
+
+
+def describe(block: Block) -> str:
+    """Return what the block does and what it answers, from its docstrings."""
+    about = SOURCE.sub("", _line(sys.modules[block.args.__module__].__doc__).partition(": ")[2])
+    result = f" {_line(block.handle.__doc__)}" if block.handle is not None else ""
+    return f"{about[:1].upper()}{about[1:]}{result}"
 
 
 def _argument(args: type[BlockArgs], name: str, schema: dict[str, Any]) -> str:

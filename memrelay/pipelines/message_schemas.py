@@ -98,6 +98,21 @@ class MessageSchema:
         checks = {name: self._evaluation.count(name, one) for name, one in draft.VALIDATORS.items()}
         self._validator = extend(draft, checks)(schema, registry=registry)
 
+    def embed(self, pointer: str) -> Schema:
+        """Return the schema for a document that has it at this pointer, like `#/components/x`.
+
+        OpenAPI and AsyncAPI give two keywords another meaning; they are left out.
+        """
+        schema: Schema = orjson.loads(orjson.dumps(self.source))
+        for key in ("$schema", "$id"):
+            schema.pop(key, None)
+        for one in _find_places(schema).values():
+            for key in ("discriminator", "externalDocs"):
+                one.pop(key, None)
+            if "$ref" in one:
+                one["$ref"] = pointer + one["$ref"][1:]
+        return schema
+
     def find_fault(self, text: str) -> str:
         """Return which rule of the schema a text breaks, "" if none.
 

@@ -30,6 +30,17 @@ def test_a_deploy_of_the_output_changes_nothing(program: Program, options: tuple
     assert file.read_text().count("\n") == 1 if options else file.read_text().startswith("{\n  ")
 
 
+def test_a_pipeline_is_exported_as_asyncapi(program: Program) -> None:
+    program.run("deploy", SAMPLE)
+
+    document = orjson.loads(program.run("export", "memory_test", "--asyncapi").out)
+
+    assert document["info"]["title"] == "memory_test"
+    assert document["servers"].keys() == {"bus", "web"}
+    ended = program.run("export", "memory_test", "--asyncapi", "--records")
+    assert (ended.code, "--asyncapi has no records" in ended.err) == (1, True)
+
+
 def test_an_export_can_go_to_a_file(program: Program) -> None:
     odd = make_bundle("a3d8f1b2", make_agent("plus", "add_1"), name="\u202eodd \x9b ☕") | {
         "more": [1.10, None, "\x7f"]

@@ -214,3 +214,15 @@ def test_the_pages_of_pipelines_are_complete(web_system: WebSystem, three: list[
 )
 def test_an_invalid_page_query_is_rejected(web_system: WebSystem, query: str) -> None:
     assert web_system.get(f"/v1/pipelines?{query}").problem[0] == 400
+
+
+def test_a_pipeline_describes_itself_in_asyncapi(web_system: WebSystem) -> None:
+    uid = make_uid()
+    web_system.post("/v1/pipelines", make_bundle(uid))
+
+    document = web_system.get(f"/v1/pipelines/{uid}/asyncapi.json").json
+
+    assert document["asyncapi"] == "3.1.0"
+    assert web_system.url.endswith(document["servers"]["web"]["host"])
+    assert document["channels"]["swarm-chat"]["servers"] == [{"$ref": "#/servers/bus"}]
+    assert web_system.get("/v1/pipelines/nobody/asyncapi.json").status == 404

@@ -69,6 +69,11 @@ class ReconnectingConnection:
         self._first = self.cells[0]
         self._has_answered = False
 
+    @property
+    def address(self) -> Address:
+        """Return the address of the server."""
+        return self._address
+
     async def __aenter__(self) -> Self:
         return self
 

@@ -28,6 +28,9 @@ from memrelay.memory.engine.models import list_formats, load, models
 from memrelay.memory.records.export_fields import LineWriter
 from memrelay.memory.records.ids import UID, replace_uid
 from memrelay.memory.transfer.export import FORMAT, End, Header, Line, export_lines, write_export
+from memrelay.pipelines.asyncapi import make_document
+from memrelay.pipelines.check import check
+from memrelay.pipelines.checked import BundleRefused
 from memrelay.pipelines.json_text import MAX_BYTES
 
 Result = TypeVar("Result")
@@ -62,10 +65,16 @@ As = Annotated[
 ]
 
 
+AsyncApi = Annotated[
+    bool, typer.Option("--asyncapi", help="Print the AsyncAPI 3.1 document instead of the bundle.")
+]
+
+
 def export(
     pipeline: Pipeline,
     *,
     records: Records = False,
+    asyncapi: AsyncApi = False,
     as_: As = "",
     store: Store = "",
     internal: Internal = False,
@@ -74,12 +83,16 @@ def export(
 ) -> None:
     """Print the active bundle of a pipeline. A deploy of the output changes nothing.
 
+    With --asyncapi, print a description of its channels, webhooks, agents and messages.
+
     With --records, print all records for `memrelay import`, and with --as, memories in the format
     of another system: a consistent snapshot per store. The export blocks no other work.
     """
     if (store or internal) and not records:
         fail(f"{'--store' if store else '--internal'} requires --records")
     formats = list_formats()
+    if asyncapi and (records or as_):
+        fail("--asyncapi has no records; leave it or the other option out")
     if as_ and (records or as_ not in formats):
         fail(
             "--records is Memrelay's own format; leave it or --as out"
@@ -97,6 +110,8 @@ def export(
                 await export_foreign(settings, pipeline, formats[as_], output)
             return
         source = await _bundle_source(settings, pipeline)
+        if asyncapi:
+            source = _describe_bundle(settings, source)
         if output is None:
             print_json(orjson.loads(source), indent=not as_json)
         else:
@@ -116,6 +131,17 @@ async def _bundle_source(settings: Settings, pipeline: str) -> bytes:
             f"({deployed.uid}); deploy it again with `memrelay deploy FILE`"
         )
     return source
+
+
+def _describe_bundle(settings: Settings, source: bytes) -> bytes:
+    """Return the AsyncAPI document of a bundle."""
+    try:
+        bundle = check(source).accepted()
+    except BundleRefused as error:
+        fail(f"this release does not accept the bundle: {error}")
+    web = settings.web
+    web_url = web.public_url or f"http://{web.host}:{web.port}{web.base_path}"
+    return orjson.dumps(make_document(bundle, settings.bus.url or "unix:", web_url))
 
 
 def _format_bundle(source: bytes, on_one_line: bool) -> bytes:

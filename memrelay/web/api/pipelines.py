@@ -12,6 +12,7 @@ from memrelay.memory.control.catalog import Deployed, DeployResult
 from memrelay.memory.control.precondition import NOTHING, Precondition
 from memrelay.memory.engine.timestamps import format_time
 from memrelay.memory.errors import PreconditionNotMet
+from memrelay.pipelines.asyncapi import make_document
 from memrelay.pipelines.check import Checked, CheckedBundle, check
 from memrelay.pipelines.checked import BundleRefused
 from memrelay.pipelines.json_text import find_lines
@@ -47,7 +48,7 @@ from memrelay.web.openapi.shapes import (
     Rollback,
 )
 from memrelay.web.server.errors import BadRequest, Conflict, NotFound, Unprocessable, no_pipeline
-from memrelay.web.server.options import OPTIONS
+from memrelay.web.server.options import OPTIONS, find_public_url
 from memrelay.web.server.request_body import read_body, read_json_body
 from memrelay.web.services import get_services
 
@@ -182,6 +183,19 @@ async def show(request: web.Request) -> web.Response:
     return json_response(
         _summarize(found) | {"bundle": orjson.Fragment(source)}, ETag=f'"{found.hash}"'
     )
+
+
+@routes.get("/v1/pipelines/{uid}/asyncapi.json")
+@documented(
+    {200: "The AsyncAPI 3.1 document."}, schemas={200: dict[str, Any]}, ident="pipelines.asyncapi"
+)
+@requires("read")
+async def asyncapi(request: web.Request) -> web.Response:
+    """Describe a pipeline in AsyncAPI: its channels, webhooks, agents and messages."""
+    services = get_services(request)
+    served = await services.directory.find(request.match_info["uid"])
+    bus = str(services.line.address)
+    return json_response(make_document(served.bundle, bus, find_public_url(request)))
 
 
 @routes.delete("/v1/pipelines/{uid}")
