@@ -73,6 +73,16 @@ REPORT: Json = {
         "answer": {"type": "object"},
     },
 }
+EVENT: Json = {
+    "type": "object",
+    "description": "An event in the format of Standard Webhooks, the default of endpoints.",
+    "required": ["type", "timestamp", "data"],
+    "properties": {
+        "type": {"type": "string", "examples": ["record.created"]},
+        "timestamp": {"type": "string", "format": "date-time"},
+        "data": {"type": "object"},
+    },
+}
 
 
 def make_document(bundle: CheckedBundle, bus_url: str, web_url: str) -> Json:
@@ -99,6 +109,7 @@ class _Document:
     def make(self) -> Json:
         bundle = self.bundle
         self._add_input()
+        self._add_endpoints()
         for swarm in bundle.swarms:
             self._add_swarm(swarm)
         for agent in bundle.agents:
@@ -135,6 +146,15 @@ class _Document:
                 "channel": {"$ref": f"#/channels/{reply}"},
                 "messages": [{"$ref": f"#/channels/{reply}/messages/report"}],
             }
+
+    def _add_endpoints(self) -> None:
+        """Add the webhooks to other services. A bundle does not name their URLs."""
+        channel = self._add_channel("endpoints", "", "", {"event": EVENT})
+        self.channels[channel] |= {
+            "address": None,
+            "description": "The URLs of the endpoints of this pipeline.",
+        }
+        self._add_operation("endpoints", "send", channel, ["event"])
 
     def _add_swarm(self, swarm: str) -> None:
         """Add the channel of a swarm with a message for each block that publishes on it."""
@@ -205,7 +225,7 @@ class _Document:
         if tag := TAG.search(address):
             channel["address"] = address.replace(tag[0], "{hash_tag}")
             channel["parameters"] = {"hash_tag": {"enum": [tag[0]], "default": tag[0]}}
-        if self.urls[server]:
+        if self.urls.get(server):
             channel["servers"] = [{"$ref": f"#/servers/{server}"}]
         for message, about in messages.items():
             key = _make_name(f"{name}-{message}", self.messages)

@@ -49,6 +49,7 @@ def test_a_pipeline_is_described_by_its_channels_and_operations() -> None:
         "reply": "reply:{hash_tag}:{token}",
         "input": "pipeline:{hash_tag}:in",
         "ask": "pipeline:{hash_tag}:ask",
+        "endpoints": None,
         "swarm-chat": "swarm:{hash_tag}:chat",
         "swarm-saved": "swarm:{hash_tag}:saved",
         "webhook-user": f"/webhooks/{UID}/user",
