@@ -8,7 +8,7 @@ from urllib.parse import unquote
 import pytest
 from cloudevents.http import from_http
 
-from memrelay.outgoing.cloudevents import CloudEvent, Mode, to_cloudevent
+from memrelay.worker.endpoints.cloudevents import CloudEvent, Mode, to_cloudevent
 
 EVENT = CloudEvent(
     id="msg_1",

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from cloudevents.http import from_http
 from standardwebhooks import Webhook
 
 from tests.support.bundles import make_bundle, make_commands, make_uid
@@ -165,3 +166,35 @@ def test_an_erased_text_is_not_sent(system: TestSystem) -> None:
             "store": f"instances/{uid}/notes",
             "erased": True,
         }
+
+
+@pytest.mark.parametrize(
+    ("format_", "body"),
+    [
+        ("slack", {"text": "&lt;!channel&gt; a &amp; b"}),
+        ("discord", {"content": "<!channel> a & b", "allowed_mentions": {"parse": []}}),
+    ],
+)
+def test_chat_products_get_the_text_without_mentions(
+    system: TestSystem, format_: str, body: dict[str, Any]
+) -> None:
+    uid = deploy(system)
+    with WebhookReceiver() as receiver:
+        create(system, uid, receiver.url, format=format_)
+        write(system, uid, "<!channel> a & b")
+        (request,) = receiver.wait(1)
+        assert request.json == body
+
+
+@pytest.mark.parametrize("format_", ["cloudevents", "cloudevents-binary"])
+def test_cloudevents_are_signed_too(system: TestSystem, format_: str) -> None:
+    uid = deploy(system)
+    with WebhookReceiver() as receiver:
+        created = create(system, uid, receiver.url, format=format_)
+        guid = write(system, uid, "tea")
+        (request,) = receiver.wait(1)
+        Webhook(created["secret"]).verify(request.body, request.headers)
+        event = from_http(request.headers, request.body)
+        assert event["id"] == request.id
+        assert (event["type"], event["subject"]) == ("memrelay.record.created", guid)
+        assert event.data["content"] == "tea"

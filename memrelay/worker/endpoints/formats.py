@@ -5,49 +5,47 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from memrelay.worker.endpoints.cloudevents import JSON, CloudEvent, Mode, to_cloudevent
+
 # Characters of a message. Slack cuts at 4,000, Discord refuses more than 2,000.
 MOST_CHARACTERS = {"slack": 3900, "discord": 1900}
 SLACK_ESCAPES = (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"))
+CLOUDEVENTS: dict[str, Mode] = {"cloudevents": "structured", "cloudevents-binary": "binary"}
 
 
 class Body(NamedTuple):
-    """The body of a request, with its content type."""
+    """The body of a request, with the headers that describe it."""
 
+    headers: dict[str, str]
     content: bytes
-    content_type: str
 
 
 def make_body(format_: str, id_: str, event: Mapping[str, Any]) -> Body:
     """Return the body of an event {"type", "timestamp", "data"} in a format of endpoints."""
-    match format_:
-        case "cloudevents":
-            return Body(orjson.dumps(_to_cloudevent(id_, event)), "application/cloudevents+json")
-        case "slack":
-            text = _summarize(event, MOST_CHARACTERS["slack"])
-            for character, escaped in SLACK_ESCAPES:
-                text = text.replace(character, escaped)
-            return Body(orjson.dumps({"text": text}), "application/json")
-        case "discord":
-            text = _summarize(event, MOST_CHARACTERS["discord"])
-            body = {"content": text, "allowed_mentions": {"parse": []}}
-            return Body(orjson.dumps(body), "application/json")
-    return Body(orjson.dumps(event), "application/json")
+    if (mode := CLOUDEVENTS.get(format_)) is not None:
+        return Body(*to_cloudevent(_to_cloudevent(id_, event), mode))
+    made: Mapping[str, Any] = event
+    if format_ == "slack":
+        text = _summarize(event, MOST_CHARACTERS["slack"])
+        for character, escaped in SLACK_ESCAPES:
+            text = text.replace(character, escaped)
+        made = {"text": text}
+    elif format_ == "discord":
+        text = _summarize(event, MOST_CHARACTERS["discord"])
+        made = {"content": text, "allowed_mentions": {"parse": []}}
+    return Body({"content-type": JSON}, orjson.dumps(made))
 
 
-def _to_cloudevent(id_: str, event: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an event of CloudEvents 1.0 in the structured mode."""
+def _to_cloudevent(id_: str, event: Mapping[str, Any]) -> CloudEvent:
     data = event["data"]
-    subject = data.get("guid") or data.get("id")
-    return {
-        "specversion": "1.0",
-        "id": id_,
-        "source": f"/{data.get('store', 'memrelay')}",
-        "type": f"memrelay.{event['type']}",
-        "time": event["timestamp"],
-        "datacontenttype": "application/json",
-        "data": data,
-        **({"subject": subject} if subject else {}),
-    }
+    return CloudEvent(
+        id_,
+        source=f"/{data.get('store', 'memrelay')}",
+        type=f"memrelay.{event['type']}",
+        data=data,
+        subject=str(data.get("guid") or data.get("id") or ""),
+        time=event["timestamp"],
+    )
 
 
 def _summarize(event: Mapping[str, Any], most: int) -> str:

@@ -63,7 +63,7 @@ class Sender:
         ]
         body = make_body(spec.format, delivery.id, request.event)
         signed = sign(secrets, delivery.id, now_ms // 1000, body.content)
-        headers = {"Content-Type": body.content_type, "User-Agent": USER_AGENT}
+        headers = body.headers | {"User-Agent": USER_AGENT}
         return HttpRequest(
             "POST",
             url,

@@ -36,7 +36,7 @@ MOST_HEADERS = 16
 OUR_HEADERS = frozenset(
     ("connection", "content-length", "content-type", "cookie", "host", "transfer-encoding")
 )
-Format = Literal["standard", "cloudevents", "slack", "discord"]
+Format = Literal["standard", "cloudevents", "cloudevents-binary", "slack", "discord"]
 Url = Annotated[str, Field(min_length=1, max_length=MAX_URL)]
 Events = Annotated[
     tuple[Annotated[str, Field(min_length=1, max_length=81)], ...],
