@@ -207,6 +207,8 @@ async def _read_within(response: aiohttp.ClientResponse, request: Request) -> tu
         received += piece
         if len(received) <= request.most_bytes:
             continue
+        if response.connection is not None and response.connection.transport is not None:
+            response.connection.transport.abort()  # TLS would wait for the server
         response.close()
         if not request.cuts_off:
             raise AnswerTooLong(f"the answer has more than {request.most_bytes} bytes")
