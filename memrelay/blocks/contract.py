@@ -20,6 +20,7 @@ from typing import (
     TYPE_CHECKING,
     Annotated,
     Any,
+    ClassVar,
     Protocol,
     Self,
     TypeVar,
@@ -30,7 +31,13 @@ from typing import (
 
 import orjson
 from msgspec import Struct
-from pydantic import AfterValidator, ConfigDict, ValidationInfo, field_validator
+from pydantic import (
+    AfterValidator,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    field_validator,
+)
 
 from memrelay.blocks.patterns import Pattern
 from memrelay.bus.message import JSON, PLAIN, Message, Part, envelope_limit
@@ -232,7 +239,9 @@ def _validate_reference(reference: str) -> str:
 
 _IS_SECRET = AfterValidator(_validate_reference)
 # The type of an argument that refers to a secret, "" for none. `call.secret` returns the value.
-SecretReference = Annotated[str, _IS_SECRET]
+SecretReference = Annotated[
+    str, _IS_SECRET, Field(json_schema_extra={"pattern": "^(env:|file:|$)"})
+]
 
 
 class BlockArgs(DescribedModel):
@@ -243,6 +252,9 @@ class BlockArgs(DescribedModel):
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, str_max_length=65536)
+
+    # Arguments with templates, whose length a deploy bounds before it compiles them.
+    template_arguments: ClassVar[tuple[str, ...]] = ()
 
     @field_validator("*", mode="before")
     @classmethod
@@ -266,6 +278,14 @@ class BlockArgs(DescribedModel):
         fields = type(self).model_fields.items()
         values = [getattr(self, name) for name, field in fields if _IS_SECRET in field.metadata]
         return tuple(value for value in values if value)
+
+    @property
+    def sent_secrets(self) -> tuple[tuple[str, str], ...]:
+        """Return references of secrets, each with the host that gets it, "" if that is not known.
+
+        `outgoing.secrets` must list them.
+        """
+        return ()
 
     @property
     def only_store(self) -> str:
@@ -341,8 +361,18 @@ class RunningCall(Protocol):
     def may_call_private(self) -> bool:
         """Return whether it may call services at private addresses (`agents.private`)."""
 
+    @property
+    def attempts(self) -> int:
+        """Return how often it was repeated because it raised Transient."""
+
     def secret(self, reference: str) -> str:
         """Return the secret of a reference in the request, as `Call.secret` does."""
+
+    def secret_for(self, reference: str, host: str) -> str:
+        """Return a secret that `outgoing.secrets` allows to send to a host, "" for any host.
+
+        Raises LookupError: the text names the reference.
+        """
 
     async def operate(
         self, name: str, given: Mapping[str, Any], *, store: str = "", key: str = ""

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple
+from urllib.parse import quote
 
 from jinja2 import (
     ChainableUndefined,
@@ -113,6 +114,13 @@ _JSON_SANDBOX = _JsonSandbox(
 )
 _JSON_SANDBOX.filters = _SANDBOX.filters
 _JSON_SANDBOX.globals = {}
+_URL_SANDBOX = _JsonSandbox(
+    keep_trailing_newline=True,
+    undefined=ChainableUndefined,
+    finalize=lambda value: quote(_print_json(value), safe=""),
+)
+_URL_SANDBOX.filters = _SANDBOX.filters
+_URL_SANDBOX.globals = {}
 
 
 class _Rules(NamedTuple):
@@ -125,15 +133,13 @@ class _Rules(NamedTuple):
     allowed: tuple[type[nodes.Node], ...] = ALLOWED
 
 
+_JSON_RULES = _Rules(
+    frozenset(), FILTERS, MAX_SOURCE, _JSON_SANDBOX, (*ALLOWED, nodes.Getattr, nodes.Getitem)
+)
 _RULES = {
     "output_template": _Rules(TOKENS, FILTERS, MAX_SOURCE),
-    "template": _Rules(
-        frozenset(),
-        FILTERS,
-        MAX_SOURCE,
-        _JSON_SANDBOX,
-        (*ALLOWED, nodes.Getattr, nodes.Getitem),
-    ),
+    "template": _JSON_RULES,
+    "url": _JSON_RULES._replace(sandbox=_URL_SANDBOX),
     "system_prompt": _Rules(frozenset({"user_context"}), frozenset(), MAX_PROMPT),
 }
 
@@ -205,6 +211,33 @@ def _check_node(node: nodes.Node, argument: str) -> None:
 def find_tokens(source: str) -> set[str]:
     """Return the tokens of a valid template."""
     return {node.name for node in _SANDBOX.parse(source).find_all(nodes.Name)}
+
+
+def is_expression(source: str) -> bool:
+    """Return whether a valid template over JSON consists of one token."""
+    if not source.strip().startswith("{{"):
+        return False
+    body = _JSON_SANDBOX.parse(source.strip()).body
+    parts = body[0].nodes if len(body) == 1 and isinstance(body[0], nodes.Output) else ()
+    return len(parts) == 1 and not isinstance(parts[0], nodes.TemplateData)
+
+
+def compile_expression(source: str) -> Callable[[dict[str, Any]], Any]:
+    """Return a function that evaluates a template of one token over JSON. Raises BadTemplate.
+
+    The function raises Refused and ResultTooLarge.
+    """
+    compile_template(source, "template")
+    inner = source.strip().removeprefix("{{").removesuffix("}}")
+    expression = _JSON_SANDBOX.compile_expression(inner)
+
+    def evaluate(tokens: dict[str, Any]) -> Any:
+        try:
+            return expression(tokens)
+        except (TemplateError, TypeError, ArithmeticError, AssertionError, UnicodeError) as error:
+            raise Refused(f"template cannot be rendered: {error}") from error
+
+    return evaluate
 
 
 def join(texts: Iterator[str], argument: str) -> str:

@@ -49,22 +49,50 @@ class PromptTemplate:
 
 
 class JsonTemplate:
-    """A checked template over a JSON value. Raises BadTemplate."""
+    """A checked template over a JSON value. Raises BadTemplate.
 
-    def __init__(self, source: str) -> None:
+    With `quotes`, each inserted value is percent-encoded for a part of a URL.
+    """
+
+    def __init__(self, source: str, *, quotes: bool = False) -> None:
         self._engine = _load_engine()
-        self._template = self._engine.compile_template(source, "template")
+        self._template = self._engine.compile_template(source, "url" if quotes else "template")
 
-    def render(self, value: Any) -> str:
+    def render(self, value: Any, until: float | None = None) -> str:
         """Return the text. The tokens are the fields of an object; another value is `value`.
 
-        Raises ResultTooLarge, and Refused if a filter fails or the time limit is reached.
+        `until` is the processor time at which rendering must end. Raises ResultTooLarge, and
+        Refused if a filter fails or the time limit is reached.
         """
-        until = time.thread_time() + MAX_RENDER_S
-        fields = value if isinstance(value, dict) else {"value": value}
-        parts = self._template.generate(fields | {UNTIL: until})
+        parts = self._template.generate(_tokens(value, until))
         text: str = self._engine.join(parts, "template")
         return text
+
+
+class JsonExpression:
+    """A template of one token, whose value stays JSON. Raises BadTemplate."""
+
+    def __init__(self, source: str) -> None:
+        self._evaluate = _load_engine().compile_expression(source)
+
+    @staticmethod
+    def matches(source: str) -> bool:
+        """Return whether a valid template consists of one token."""
+        return bool(_load_engine().is_expression(source))
+
+    def evaluate(self, value: Any, until: float) -> Any:
+        """Return the JSON value; None if it is missing. Raises as `JsonTemplate.render`."""
+        return self._evaluate(_tokens(value, until))
+
+
+def render_deadline() -> float:
+    """Return the processor time of this thread at which rendering that begins now must end."""
+    return time.thread_time() + MAX_RENDER_S
+
+
+def _tokens(value: Any, until: float | None) -> dict[str, Any]:
+    fields = value if isinstance(value, dict) else {"value": value}
+    return fields | {UNTIL: render_deadline() if until is None else until}
 
 
 class OutputTemplate:

@@ -146,6 +146,7 @@ def make_secrets(settings: Settings) -> SecretResolver:
         process_environment(),
         settings.secrets.env,
         for_blocks=settings.agents.secrets,
+        outgoing=make_outgoing_rules(settings),
     )
 
 

@@ -1,6 +1,7 @@
 """The checks of one agent: its class, its block with the arguments, and its names."""
 
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -172,8 +173,10 @@ def read_args(
     null is the same as absent.
     """
     values = _known_args(block, given, path, report)
-    for key in TEMPLATES:
-        if not _fits_with_other_templates(values.get(key), (*path, key), report):
+    templates = [(key, values.get(key)) for key in TEMPLATES]
+    templates += [(key, [values.get(key)]) for key in block.args.template_arguments]
+    for key, template in templates:
+        if not _fits_with_other_templates(template, (*path, key), report):
             return None
     args, invalid = _validated(block, values, path, report)
     if invalid:
@@ -216,16 +219,24 @@ def _known_args(
 
 def _fits_with_other_templates(template: object, path: JsonPath, report: Report) -> bool:
     """Return whether all templates of the bundle together are short enough to compile."""
-    if not isinstance(template, str):
-        return True
-    report.templates.add(template)
-    if sum(map(len, report.templates)) <= MAX_TOGETHER:
+    sources = {template} if isinstance(template, str) else {*_list_texts(template)}
+    report.templates |= sources
+    if not sources or sum(map(len, report.templates)) <= MAX_TOGETHER:
         return True
     report.error(
         path,
         f"the templates of a bundle have at most {MAX_TOGETHER} characters together",
     )
     return False
+
+
+def _list_texts(value: object) -> Iterator[str]:
+    """Yield the texts with tokens in a JSON value."""
+    if isinstance(value, str) and "{" in value:
+        yield value
+    elif isinstance(value, dict | list):
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from _list_texts(inner)
 
 
 def _validated(

@@ -14,6 +14,7 @@ from pathlib import Path
 from stat import S_ISREG
 from typing import TYPE_CHECKING
 
+from memrelay.guarded_http.rules import PUBLIC_ONLY, OutgoingRules
 from memrelay.pipelines.secret_grants import Grant
 from memrelay.pipelines.webhook_secrets import describe_secret_faults, describe_token_faults
 
@@ -58,6 +59,19 @@ class SecretNotListed(LookupError):
         super().__init__(f"{reference[:100]} {NOT_LISTED}")
 
 
+class SecretNotBound(LookupError):
+    """The operator has not allowed to send the secret to a host."""
+
+    def __init__(self, reference: str, host: str) -> None:
+        super().__init__(describe_binding(reference, host))
+
+
+def describe_binding(reference: str, host: str) -> str:
+    """Return why a secret is not sent to a host, "" for any host."""
+    where = f"to {host[:100]}" if host else "by blocks"
+    return f"the secret {reference[:100]} may not be sent {where}; add it to outgoing.secrets"
+
+
 @dataclass(frozen=True, slots=True)
 class _SecretFile:
     """The value of a file, or why it cannot be used. `version` is () unless it was read."""
@@ -73,7 +87,8 @@ class SecretResolver:
 
     `folder` is that of the files. `granted` has pairs (uid, variable): the variables that a key
     limited to a pipeline may refer to. `for_blocks` are the references that blocks may use, as the
-    operator has written them. `clock` returns seconds.
+    operator has written them, and `outgoing` has the hosts of those that blocks may send. `clock`
+    returns seconds.
     """
 
     def __init__(
@@ -84,12 +99,13 @@ class SecretResolver:
         clock: Callable[[], float] = time.monotonic,
         *,
         for_blocks: Collection[str] = (),
+        outgoing: OutgoingRules = PUBLIC_ONLY,
     ) -> None:
         self._folder, self._environ = folder, environ
         # An absolute reference may spell the folder with or without its symbolic links.
         self._spellings = (folder, Path(os.path.realpath(folder)))
         self._granted, self._clock = frozenset(granted), clock
-        self._for_blocks = frozenset(for_blocks)
+        self._for_blocks, self._outgoing = frozenset(for_blocks), outgoing
         self._files: dict[str, _SecretFile] = {}
         self._reading: dict[str, asyncio.Task[_SecretFile]] = {}
         # The values that blocks have read, the oldest first.
@@ -125,7 +141,25 @@ class SecretResolver:
         the reference and the reason, such as control characters, which HTTP libraries quote in
         their errors.
         """
-        value = self._find_for_block(reference)
+        if not self.is_for_blocks(reference):
+            raise SecretNotListed(reference)
+        return self._read_for_block(reference)
+
+    def read_to_send(self, reference: str, host: str, uid: str) -> str:
+        """Return a secret that a pipeline may send to a host, "" for any host. As `read_for_block`.
+
+        Raises LookupError.
+        """
+        if not self.may_send(reference, host, uid):
+            raise SecretNotBound(reference, host)
+        return self._read_for_block(reference)
+
+    def may_send(self, reference: str, host: str, uid: str) -> bool:
+        """Return whether a pipeline may send a secret to a host, "" for any host."""
+        return self._outgoing.may_send(reference, host, uid)
+
+    def _read_for_block(self, reference: str) -> str:
+        value = self._find_value(reference)
         if CONTROL_CHARACTER.search(value):
             raise LookupError(f"{reference} {NOT_ONE_LINE}")
         if len(value) >= MIN_REDACTED and value not in self._given:
@@ -140,9 +174,7 @@ class SecretResolver:
             text = text.replace(value, REDACTED)
         return text
 
-    def _find_for_block(self, reference: str) -> str:
-        if not self.is_for_blocks(reference):
-            raise SecretNotListed(reference)
+    def _find_value(self, reference: str) -> str:
         kind, _, name = reference.partition(":")
         if kind != "file":
             return self._read_variable(reference, name)
@@ -248,6 +280,10 @@ def check_block_references(
             if not secrets.is_for_blocks(reference):
                 remedy = "ask the operator to add it to agents.secrets in the settings"
                 report.error(place, f"blocks may not use the secret {reference[:100]}", remedy)
+        for reference, host in agent.args.sent_secrets:
+            if not secrets.may_send(reference, host, agent.agent.pipeline):
+                fault, _, remedy = describe_binding(reference, host).partition("; ")
+                report.error(place, fault, f"ask the operator: {remedy} in the settings")
 
 
 def _has_keys(agent: "CheckedAgent") -> bool:

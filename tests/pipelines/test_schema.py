@@ -147,6 +147,8 @@ def _bundle(
     needed = {"pattern": "^/(x)"} if block.startswith("regex_") else {}
     needed |= {"expression": "a"} if block.startswith("json_") else {}
     needed |= {"template": "a"} if block == "template" else {}
+    sends = block in ("http_request", "webhook_send")
+    needed |= {"url": "https://a.example/"} if sends else {}
     known = built_in_blocks()[block].args.model_fields
     stored = {"memory_id": "instances/${pipeline_uid}/m"} if "memory_id" in known else {}
     kind = {"agent_class": block} if built_in_blocks()[block].handle is None else {}

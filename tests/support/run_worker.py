@@ -84,13 +84,19 @@ async def serve(config: dict[str, Any]) -> None:
     register_test_operations()
     root = Path(config["root"])
     await deploy(root, *config.get("bundles", ()))
+    outgoing = _outgoing(**config.get("outgoing", {}))
     options = WorkerOptions(
         Address(path=config["socket"]),
         root,
         limits=WorkerLimits(**config.get("limits", {})),
         embedding=_embedding(**config.get("embedding", {})),
-        secrets=SecretResolver(root / "secrets", os.environ, for_blocks=config.get("secrets", ())),
-        outgoing=_outgoing(**config.get("outgoing", {})),
+        secrets=SecretResolver(
+            root / "secrets",
+            os.environ,
+            for_blocks=config.get("secrets", ()),
+            outgoing=outgoing,
+        ),
+        outgoing=outgoing,
         has_tracing=start_tracing(),
     )
     steps = Steps(config) if "steps" in config else None

@@ -154,7 +154,8 @@ class Caller(NamedTuple):
 
 def _list_secrets(agent: CheckedAgent) -> tuple[str, ...]:
     """Return the references of an agent's webhook and block."""
-    return (agent.token, agent.verify, *agent.secrets, *agent.args.secrets)
+    sent = (reference for reference, _ in agent.args.sent_secrets)
+    return (agent.token, agent.verify, *agent.secrets, *agent.args.secrets, *sent)
 
 
 # The caller on loopback until the first key exists.

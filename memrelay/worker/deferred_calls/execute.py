@@ -32,7 +32,7 @@ async def execute(
         )
     else:
         run = _load(executor) if isinstance(executor, str) else executor
-        value = await run(parse_request(pending), _Running(bus, pending.id, subscriber))
+        value = await run(parse_request(pending), _Running(bus, pending, subscriber))
     return pack_result(value, max_bytes)
 
 
@@ -86,17 +86,19 @@ async def _run_async_block(
 class _Running:
     """Implements RunningCall."""
 
-    def __init__(self, bus: BusOperations, deferred_call_id: str, subscriber: PlannedAgent) -> None:
-        self.id, self.actor = deferred_call_id, subscriber.agent.name
+    def __init__(self, bus: BusOperations, pending: Pending, subscriber: PlannedAgent) -> None:
+        self.id, self.attempts = pending.id, pending.attempts
+        self.actor = subscriber.agent.name
         self.pipeline, self.outgoing = subscriber.agent.pipeline, bus.outgoing
         self.may_call_private = "models" in bus.outgoing.open_for
         self._bus = bus
-        self._operations = CallOperations(
-            bus, subscriber.agent.pipeline, self.actor, deferred_call_id
-        )
+        self._operations = CallOperations(bus, subscriber.agent.pipeline, self.actor, pending.id)
 
     def secret(self, reference: str) -> str:
         return self._bus.secrets.read_for_block(reference)
+
+    def secret_for(self, reference: str, host: str) -> str:
+        return self._bus.secrets.read_to_send(reference, host, self.pipeline)
 
     async def operate(
         self, name: str, given: Mapping[str, Any], *, store: str = "", key: str = ""
