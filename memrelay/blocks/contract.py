@@ -362,6 +362,10 @@ class RunningCall(Protocol):
         """Return whether it may call services at private addresses (`agents.private`)."""
 
     @property
+    def hop(self) -> int:
+        """Return the number of messages that led to it."""
+
+    @property
     def attempts(self) -> int:
         """Return how often it was repeated because it raised Transient."""
 

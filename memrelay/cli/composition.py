@@ -172,6 +172,7 @@ def make_outgoing_rules(settings: Settings, bus: Address | None = None) -> Outgo
         open_for=frozenset(("models", "import") if settings.agents.private else ()),
         own=tuple(own),
         web_port=web.port,
+        max_hops=settings.worker.max_hops,
         webhook_path=f"{web.base_path}/webhooks/",
         secrets=tuple(
             SecretBinding(

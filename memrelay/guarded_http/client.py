@@ -24,6 +24,7 @@ from yarl import URL
 
 from memrelay.guarded_http.addresses import is_ip_address
 from memrelay.guarded_http.rules import (
+    HOP_HEADER,
     Guard,
     OutgoingRefused,
     OutgoingRules,
@@ -45,7 +46,6 @@ __all__ = [
 CONNECT_S = 10.0
 # Seconds that an unused connection stays open. Servers close theirs after 5 s and more.
 KEEP_ALIVE_S = 4.0
-HOP_HEADER = "Memrelay-Hop"
 USER_AGENT = "Memrelay"
 # Our own addresses that the request of this task may not reach, None for no check.
 _own_addresses: ContextVar[list[str] | None] = ContextVar("own_addresses", default=None)
@@ -135,6 +135,7 @@ class GuardedClient:
         Raises OutgoingRefused, RequestFailed, TlsFailed and AnswerTooLong.
         """
         parts = self._guard.check_url(request.url)
+        self._guard.check_hop(request.hop)
         host = parts.hostname or ""
         try:
             async with asyncio.timeout(request.timeout_s):

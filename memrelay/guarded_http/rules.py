@@ -16,6 +16,7 @@ from memrelay.guarded_http.addresses import (
 # The purposes that `outgoing.private` may name.
 ListedPurpose = Literal["models", "embedding", "import", "http", "endpoints"]
 Purpose = ListedPurpose | Literal["jwks", "sns"]
+HOP_HEADER = "Memrelay-Hop"
 DEFAULT_PORTS = {"http": 80, "https": 443}
 # The switches of URLs that only the operator writes.
 SWITCHES = {
@@ -62,7 +63,7 @@ class OutgoingRules:
     `any_port` allows any port and scheme, and `open_for` are purposes that may also reach any
     private address. `own` has the hosts and ports of our web server, bus and storage, which no
     request may reach. Only the webhooks of our web server, whose port is `web_port`, admit a
-    request that counts its hops.
+    request that counts its hops, `max_hops` of them.
     """
 
     ports: frozenset[int] = frozenset()
@@ -72,6 +73,7 @@ class OutgoingRules:
     open_for: frozenset[str] = frozenset()
     own: tuple[tuple[str, int], ...] = ()
     web_port: int = 0
+    max_hops: int = 32
     webhook_path: str = "/webhooks/"
     secrets: tuple[SecretBinding, ...] = ()
 
@@ -159,6 +161,14 @@ class Guard:
             )
             raise OutgoingRefused(
                 f"{host} is {address}, which is not public: {remedy} if this is intended"
+            )
+
+    def check_hop(self, hop: int | None) -> None:
+        """Check the number of messages that led to a request. Raises OutgoingRefused."""
+        if hop is not None and hop > self.rules.max_hops:
+            raise OutgoingRefused(
+                f"the request follows {hop} messages, and worker.max_hops is "
+                f"{self.rules.max_hops}: look for a loop through a webhook"
             )
 
     def own_hosts(self, port: int, path: str, hop: int | None) -> list[str]:

@@ -193,6 +193,8 @@ def test_our_own_servers_are_refused_except_for_webhooks_with_counted_hops(
             send(rules, request)
     assert listener.connections == 0
 
+    with pytest.raises(OutgoingRefused, match=r"worker\.max_hops is 32"):
+        send(rules, get(listener, host, hook, hop=33))
     send(rules, get(listener, host, hook, hop=3))
     assert listener.headers[0]["Memrelay-Hop"] == "3"
 

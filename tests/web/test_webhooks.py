@@ -64,6 +64,17 @@ def test_a_webhook_reaches_its_agent_despite_agent_from(web_system: WebSystem) -
     assert web_system.system.contents(uid) == ["tea"]
 
 
+def test_a_loop_through_a_webhook_ends_at_the_most_hops(web_system: WebSystem) -> None:
+    """`worker.max_hops` is 32, and the answer of the agent is one more."""
+    uid = web_system.deploy(make_memory("write", senders="nobody"))
+
+    for hop in (31, 32, "many"):
+        web_system.webhook(uid, "memory_write_", f"tea {hop}", **{"Memrelay-Hop": str(hop)})
+
+    (letter,) = wait_for(lambda: web_system.system.dead_letters(uid), "a dead letter")
+    assert (letter.hop, b"tea 32" in letter.data) == ("32", True)
+
+
 def test_a_webhook_reaches_no_other_agent(web_system: WebSystem) -> None:
     uid = web_system.deploy(
         *[make_memory("write", senders="User", alias=alias) for alias in ("one", "other")]

@@ -183,6 +183,7 @@ def test_a_webhook_is_signed_and_every_attempt_has_its_id(
         assert Webhook(SIGNING).verify(one.body, one.headers) == {"type": "note", "data": {"b": 1}}
     assert len(service.received) == 2
     assert len({one.headers["webhook-id"] for one in service.received}) == 1
+    assert service.received[0].headers["memrelay-hop"] == "1"
 
 
 def test_a_lost_webhook_of_a_silent_agent_is_a_dead_letter(

@@ -15,6 +15,7 @@ from aiohttp import hdrs, web
 
 from memrelay.bus.errors import BusError, NoAnswer
 from memrelay.bus.streams.entry import LONGEST_ID, NewEntry, is_valid_id
+from memrelay.guarded_http.rules import HOP_HEADER
 from memrelay.logs import get_logger
 from memrelay.memory.errors import Refused, ResultTooLarge, StoreBroken, StoreBusy
 from memrelay.pipelines.check import CheckedAgent
@@ -299,19 +300,33 @@ async def _deliver(
     webhook = Webhook(body, time.time_ns() // 1_000_000, is_kilroy=is_kilroy)
     envelopes = make_envelopes(agent, webhook, services.options)
     producer_id = f"{alias}{ID_SEPARATOR}{message_id}" if message_id else ""
-    entries = _make_entries(uid, alias, envelopes, producer_id)
+    entries = _make_entries(uid, alias, envelopes, producer_id, _read_hop(request))
     if len(entries) == 1:
         return await append_entry(request, entries[0], message_id)
     appended = request[APPENDED] = await services.requester.ingress.append_all(entries)
     return json_response({"message_id": message_id or appended}, 202)
 
 
-def _make_entries(uid: str, alias: str, envelopes: list[bytes], producer_id: str) -> list[NewEntry]:
+def _read_hop(request: web.Request) -> str:
+    """Return the hops of a request of Memrelay itself, which ends a loop; "" for any other."""
+    hop = request.headers.get(HOP_HEADER, "")
+    return hop if hop.isascii() and hop.isdecimal() and len(hop) < 10 else ""
+
+
+def _make_entries(
+    uid: str, alias: str, envelopes: list[bytes], producer_id: str, hop: str
+) -> list[NewEntry]:
     """Return the entries of the messages of one request. Several have ids of their own."""
     if len(envelopes) == 1:
-        return [NewEntry(uid, envelopes[0], agent=alias, producer_id=producer_id)]
+        return [NewEntry(uid, envelopes[0], agent=alias, producer_id=producer_id, hop=hop)]
     return [
-        NewEntry(uid, data, agent=alias, producer_id=producer_id and f"{producer_id}#{number}")
+        NewEntry(
+            uid,
+            data,
+            agent=alias,
+            producer_id=producer_id and f"{producer_id}#{number}",
+            hop=hop,
+        )
         for number, data in enumerate(envelopes, 1)
     ]
 
@@ -357,7 +372,7 @@ async def _deliver_from_sender(
     services = get_services(request)
     envelopes = make_envelopes(agent, webhook, services.options)
     producer_id = ID_SEPARATOR.join(parts) if message_id else ""
-    entries = _make_entries(uid, alias, envelopes, producer_id)
+    entries = _make_entries(uid, alias, envelopes, producer_id, _read_hop(request))
     if len(entries) > 1:
         appended = request[APPENDED] = await services.requester.ingress.append_all(entries)
     elif "wait" in request.query:

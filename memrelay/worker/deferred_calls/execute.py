@@ -87,7 +87,7 @@ class _Running:
     """Implements RunningCall."""
 
     def __init__(self, bus: BusOperations, pending: Pending, subscriber: PlannedAgent) -> None:
-        self.id, self.attempts = pending.id, pending.attempts
+        self.id, self.hop, self.attempts = pending.id, pending.hop, pending.attempts
         self.actor = subscriber.agent.name
         self.pipeline, self.outgoing = subscriber.agent.pipeline, bus.outgoing
         self.may_call_private = "models" in bus.outgoing.open_for

@@ -82,7 +82,14 @@ class _Sender:
         if reference := fields.get("secret"):
             headers |= self._sign(self._read(reference), content or b"", reference)
         return Request(
-            fields["method"], url, headers, content, fields["timeout_s"], MAX_ANSWER, cuts_off=True
+            fields["method"],
+            url,
+            headers,
+            content,
+            fields["timeout_s"],
+            MAX_ANSWER,
+            cuts_off=True,
+            hop=self._call.hop + 1,
         )
 
     def _read_url(self, reference: str) -> str:
