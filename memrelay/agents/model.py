@@ -2,10 +2,8 @@
 
 import asyncio
 import re
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -113,7 +111,8 @@ class ChatModel:
             pause_s = self._first_pause_s * 2 ** (attempt - 1)
             if answer is not None:
                 fault = self._describe(answer)
-                pause_s = parse_retry_after(answer.retry_after, pause_s)
+                if answer.retry_after_s is not None:
+                    pause_s = answer.retry_after_s
             if pause_s > MAX_PAUSE_S:
                 raise ModelFault(f"{fault}; it asks to wait {pause_s:.0f} s: try again later")
             if attempt < ATTEMPTS:
@@ -179,16 +178,6 @@ HINTS = {
 def is_temporary(status: int) -> bool:
     """Return whether a request with this status may succeed later."""
     return status in TEMPORARY or status >= 500
-
-
-def parse_retry_after(header: str, default_s: float) -> float:
-    """Return the seconds of a Retry-After header, a number or a date; the default without one."""
-    if header.isdecimal():
-        return float(header[:9])
-    try:
-        return max(0.0, parsedate_to_datetime(header).timestamp() - time.time())
-    except (ValueError, OverflowError):
-        return default_s
 
 
 def _reason_in(body: bytes) -> str:

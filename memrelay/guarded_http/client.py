@@ -7,11 +7,13 @@ to one of them. No redirect is followed, no proxy variable is read, and answer a
 import asyncio
 import socket
 import ssl
+import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from email.utils import parsedate_to_datetime
 from functools import lru_cache
 from threading import Thread
 from typing import Any, NamedTuple, Self
@@ -47,6 +49,8 @@ CONNECT_S = 10.0
 # Seconds that an unused connection stays open. Servers close theirs after 5 s and more.
 KEEP_ALIVE_S = 4.0
 USER_AGENT = "Memrelay"
+# The connection of the request of this task.
+_transport: ContextVar[asyncio.Transport | None] = ContextVar("transport", default=None)
 # Our own addresses that the request of this task may not reach, None for no check.
 _own_addresses: ContextVar[list[str] | None] = ContextVar("own_addresses", default=None)
 
@@ -91,9 +95,15 @@ class Answer(NamedTuple):
     is_cut_off: bool = False
 
     @property
-    def retry_after(self) -> str:
-        """Return the header Retry-After, "" without it."""
-        return self.headers.get("Retry-After", "")
+    def retry_after_s(self) -> float | None:
+        """Return the seconds of the header Retry-After, a number or a date; None without one."""
+        header = self.headers.get("Retry-After", "")
+        if header.isdecimal():
+            return float(header[:9])
+        try:
+            return max(0.0, parsedate_to_datetime(header).timestamp() - time.time())
+        except (ValueError, OverflowError):
+            return None
 
 
 class GuardedClient:
@@ -138,11 +148,7 @@ class GuardedClient:
         self._guard.check_hop(request.hop)
         host = parts.hostname or ""
         try:
-            async with asyncio.timeout(request.timeout_s):
-                _own_addresses.set(await self._find_own(parts, request))
-                if is_ip_address(host):
-                    _check(self._guard, host, find_port(parts), host)
-                return await self._send(request)
+            return await self._exchange(parts, request)
         except (aiohttp.ClientSSLError, ssl.SSLError) as error:
             raise TlsFailed(f"{host}: no secure connection: {_clean(error)}") from error
         except (aiohttp.InvalidURL, ValueError) as error:
@@ -163,6 +169,22 @@ class GuardedClient:
             raise RequestFailed(f"{host} does not answer: TimeoutError") from error
         except (aiohttp.ClientError, OSError) as error:
             raise RequestFailed(f"{host} does not answer: {_clean(error)}") from error
+
+    async def _exchange(self, parts: SplitResult, request: Request) -> Answer:
+        host, is_complete = parts.hostname or "", False
+        _transport.set(None)
+        try:
+            async with asyncio.timeout(request.timeout_s):
+                _own_addresses.set(await self._find_own(parts, request))
+                if is_ip_address(host):
+                    _check(self._guard, host, find_port(parts), host)
+                answer = await self._send(request)
+            is_complete = not answer.is_cut_off
+            return answer
+        finally:
+            transport = _transport.get()
+            if transport is not None and not is_complete:
+                transport.abort()  # with TLS, a closing connection waits for the server
 
     async def _find_own(self, parts: SplitResult, request: Request) -> list[str] | None:
         """Return the addresses of our own servers on the port of a request, None without any."""
@@ -208,8 +230,6 @@ async def _read_within(response: aiohttp.ClientResponse, request: Request) -> tu
         received += piece
         if len(received) <= request.most_bytes:
             continue
-        if response.connection is not None and response.connection.transport is not None:
-            response.connection.transport.abort()  # TLS would wait for the server
         response.close()
         if not request.cuts_off:
             raise AnswerTooLong(f"the answer has more than {request.most_bytes} bytes")
@@ -302,6 +322,7 @@ class _CheckedConnector(aiohttp.TCPConnector):
     async def connect(self, req: Any, traces: Any, timeout: Any) -> Any:
         """Return a connection to an allowed address. Raises OutgoingRefused."""
         connection = await super().connect(req, traces, timeout)
+        _transport.set(connection.transport)
         peer = connection.transport.get_extra_info("peername") if connection.transport else None
         if not peer:
             connection.close()

@@ -1,9 +1,7 @@
 """Sends the requests of the blocks http_request and webhook_send, in a deferred call."""
 
-import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from hashlib import sha256
 from typing import Any
 from urllib.parse import urlsplit
@@ -148,7 +146,7 @@ class _Sender:
             return published
         fault = f"{self._host} answers {answer.status} {self.redact(answer.reason)}".rstrip()
         if answer.status in TEMPORARY or answer.status >= 500:
-            return published | self.fail(fault, _parse_retry_after(answer.retry_after))
+            return published | self.fail(fault, answer.retry_after_s)
         return published | {"error": fault}
 
     def fail(self, fault: str, after_s: float | None = None) -> dict[str, str]:
@@ -188,13 +186,3 @@ class _Sender:
             if len(secret) >= MIN_REDACTED:
                 text = text.replace(secret, REDACTED)
         return text
-
-
-def _parse_retry_after(header: str) -> float | None:
-    """Return the seconds of a Retry-After header, a number or a date; None without one."""
-    if header.isdecimal():
-        return float(header[:9])
-    try:
-        return max(0.0, parsedate_to_datetime(header).timestamp() - time.time())
-    except (ValueError, OverflowError):
-        return None

@@ -2,11 +2,9 @@
 
 import hashlib
 import re
-import time
 from collections.abc import Sequence
-from email.utils import parsedate_to_datetime
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -43,13 +41,6 @@ MOST_REASON = 100  # characters of a server's reason that are reported
 
 class _NotFinite(ValueError):
     """A vector contains NaN or infinity."""
-
-
-class _Answer(NamedTuple):
-    status: int
-    reason: str
-    body: bytes
-    after_s: float  # from Retry-After (RFC 9110); 0 without it
 
 
 class Endpoint:
@@ -93,9 +84,12 @@ class Endpoint:
                 "encoding_format": "float",
             }
         )
-        status, reason, answer, after_s = self._post(body)
+        response = self._post(body)
+        status, reason = response.status, response.reason
         if status in RETRYABLE or status >= 500:
-            raise EmbeddingUnavailable(f"{self._url.hostname} answers {status} {reason}", after_s)
+            raise EmbeddingUnavailable(
+                f"{self._url.hostname} answers {status} {reason}", response.retry_after_s or 0.0
+            )
         if status in REFUSED_TEXT:
             raise self._rejection(texts, f"answers {status} {reason}", "it rejects these texts")
         if status != 200:
@@ -104,7 +98,7 @@ class Endpoint:
                 "check `embedding.url`, `embedding.name` and `embedding.key`"
             )
         try:
-            found = _read_json(answer)
+            found = _read_json(response.body)
             rows = unit_rows(_vectors(found, len(texts)))
         except _NotFinite as error:
             raise self._rejection(
@@ -138,21 +132,20 @@ class Endpoint:
                 "run `memrelay reindex PIPELINE`"
             )
 
-    def _post(self, body: bytes) -> _Answer:
+    def _post(self, body: bytes) -> Answer:
         options = self._options
         request = Request(
             "POST", self._url.geturl(), self._headers(), body, options.timeout_s, MOST_BYTES
         )
         try:
             rules = operator_rules("embedding", options.private)
-            answer = send_blocking(rules, "embedding", request)
+            return send_blocking(rules, "embedding", request)
         except RequestFailed as error:
             raise EmbeddingUnavailable(str(error)) from error
         except OutgoingRefused as error:
             raise EmbeddingFault(f"`embedding.url`: {error}") from error
         except AnswerTooLong as error:
             raise EmbeddingFault(f"{self._url.hostname}: {error}") from error
-        return _read_answer(answer)
 
     def _headers(self) -> dict[str, str]:
         headers = {"Content-Type": "application/json"}
@@ -165,26 +158,6 @@ class Endpoint:
                 "`embedding.key` is no key: it has characters that a header cannot contain"
             )
         return headers | ({"Authorization": f"Bearer {key}"} if key else {})
-
-
-def _read_answer(answer: Answer) -> _Answer:
-    return _Answer(
-        # the reason appears in logs and on terminals
-        answer.status,
-        answer.reason,
-        answer.body,
-        _seconds(answer.retry_after),
-    )
-
-
-def _seconds(header: str) -> float:
-    """Parse a Retry-After header: a number of seconds or a date; 0 if it is neither."""
-    if header.isdecimal():
-        return float(header[:9])
-    try:
-        return max(0.0, parsedate_to_datetime(header).timestamp() - time.time())
-    except (ValueError, OverflowError):
-        return 0.0
 
 
 def _read_json(answer: bytes) -> Any:
