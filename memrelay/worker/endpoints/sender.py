@@ -3,7 +3,6 @@
 import asyncio
 import time
 from collections.abc import Collection, Sequence
-from email.utils import parsedate_to_datetime
 from urllib.parse import urlsplit
 
 from memrelay.guarded_http.client import (
@@ -14,7 +13,7 @@ from memrelay.guarded_http.client import (
 from memrelay.guarded_http.client import Request as HttpRequest
 from memrelay.guarded_http.rules import OutgoingRules
 from memrelay.memory.models.endpoints.outbox import Request
-from memrelay.memory.models.endpoints.schedule import MAX_RETRY_AFTER_S, Answer
+from memrelay.memory.models.endpoints.schedule import Answer
 from memrelay.memory.models.endpoints.table import Secret
 from memrelay.pipelines.secret_references import REDACTED, SecretResolver
 from memrelay.worker.endpoints.formats import make_body
@@ -44,9 +43,7 @@ class Sender:
         except (LookupError, ValueError, OutgoingRefused, RequestFailed) as error:
             return Answer(0, _redact(str(error), hidden), _since_ms(began_s))
         text = _redact(answer.body.decode(errors="replace"), hidden)
-        return Answer(
-            answer.status, text, _since_ms(began_s), parse_retry_after(answer.retry_after)
-        )
+        return Answer(answer.status, text, _since_ms(began_s), answer.retry_after_s or 0.0)
 
     async def _prepare(self, request: Request, hidden: set[str]) -> HttpRequest:
         """Return the request. `hidden` gets the values of secrets.
@@ -97,16 +94,6 @@ def _redact(text: str, hidden: Collection[str]) -> str:
     for value in hidden:
         text = text.replace(value, REDACTED) if value else text
     return "".join(one if one.isprintable() or one == "\n" else " " for one in text)
-
-
-def parse_retry_after(value: str) -> float:
-    """Return the seconds that a Retry-After header asks for, 0 if it is absent or malformed."""
-    if value.isascii() and value.isdecimal():
-        return min(float(value[:9]), MAX_RETRY_AFTER_S)
-    try:
-        return max(0.0, parsedate_to_datetime(value).timestamp() - time.time()) if value else 0.0
-    except (TypeError, ValueError, OverflowError):
-        return 0.0
 
 
 def _since_ms(began_s: float) -> int:
