@@ -255,7 +255,7 @@ class RemoteEndpoints(Noun):
     """The operations on endpoints, for the async client."""
     async def create(self, pipeline: str, url: str, *, events: Strings = ['*'],
             filter: JsonObject | None = None, secret: str = "", headers: JsonObject = {},
-            format: Literal["standard", "cloudevents", "slack", "discord"] = "standard",
+            format: Literal["standard", "cloudevents", "cloudevents-binary", "slack", "discord"] = "standard",
             ordered: bool = False, rate: int = 0, description: str = "",
             idempotency_key: str | None = None) -> EndpointCreated:
         """Create an endpoint. It gets the events from now on."""
@@ -277,7 +277,7 @@ class RemoteEndpoints(Noun):
     async def update(self, pipeline: str, id: str, *, url: str | None = None,
             events: Strings | None = None, filter: JsonObject | None = None,
             headers: JsonObject | None = None,
-            format: Literal["standard", "cloudevents", "slack", "discord"] | None = None,
+            format: Literal["standard", "cloudevents", "cloudevents-binary", "slack", "discord"] | None = None,
             ordered: bool | None = None, rate: int | None = None, description: str | None = None,
             active: bool | None = None, idempotency_key: str | None = None) -> EndpointView:
         """Change an endpoint. Deliveries that wait are sent by the new values."""
@@ -1018,7 +1018,7 @@ class BlockingEndpoints(Noun):
     """The operations on endpoints, for the blocking client."""
     def create(self, pipeline: str, url: str, *, events: Strings = ['*'],
             filter: JsonObject | None = None, secret: str = "", headers: JsonObject = {},
-            format: Literal["standard", "cloudevents", "slack", "discord"] = "standard",
+            format: Literal["standard", "cloudevents", "cloudevents-binary", "slack", "discord"] = "standard",
             ordered: bool = False, rate: int = 0, description: str = "",
             idempotency_key: str | None = None) -> EndpointCreated:
         """Create an endpoint. It gets the events from now on."""
@@ -1039,7 +1039,7 @@ class BlockingEndpoints(Noun):
     def update(self, pipeline: str, id: str, *, url: str | None = None,
             events: Strings | None = None, filter: JsonObject | None = None,
             headers: JsonObject | None = None,
-            format: Literal["standard", "cloudevents", "slack", "discord"] | None = None,
+            format: Literal["standard", "cloudevents", "cloudevents-binary", "slack", "discord"] | None = None,
             ordered: bool | None = None, rate: int | None = None, description: str | None = None,
             active: bool | None = None, idempotency_key: str | None = None) -> EndpointView:
         """Change an endpoint. Deliveries that wait are sent by the new values."""
@@ -1759,7 +1759,7 @@ class EmbeddedEndpoints(Noun):
     """The operations on endpoints, for the embedded store."""
     def create(self, url: str, *, events: Strings = ['*'], filter: JsonObject | None = None,
             secret: str = "", headers: JsonObject = {},
-            format: Literal["standard", "cloudevents", "slack", "discord"] = "standard",
+            format: Literal["standard", "cloudevents", "cloudevents-binary", "slack", "discord"] = "standard",
             ordered: bool = False, rate: int = 0, description: str = "") -> EndpointCreated:
         """Create an endpoint. It gets the events from now on."""
     def delete(self, id: str) -> EndpointDeleted:
@@ -1776,7 +1776,7 @@ class EmbeddedEndpoints(Noun):
         """Send an event of the type `endpoint.test`, whatever events the endpoint gets."""
     def update(self, id: str, *, url: str | None = None, events: Strings | None = None,
             filter: JsonObject | None = None, headers: JsonObject | None = None,
-            format: Literal["standard", "cloudevents", "slack", "discord"] | None = None,
+            format: Literal["standard", "cloudevents", "cloudevents-binary", "slack", "discord"] | None = None,
             ordered: bool | None = None, rate: int | None = None, description: str | None = None,
             active: bool | None = None) -> EndpointView:
         """Change an endpoint. Deliveries that wait are sent by the new values."""

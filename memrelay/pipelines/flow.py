@@ -5,10 +5,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
 from memrelay.blocks.contract import Call
 from memrelay.blocks.json_values import OptionalExpression
+from memrelay.memory.field_descriptions import DescribedModel
 from memrelay.pipelines.expressions import Expression, compile_expression
 
 LONGEST_S = 86_400
@@ -41,10 +42,10 @@ _HAS_FORM = Field(json_schema_extra={"pattern": f"^{RATE.pattern}$"})
 Rate = Annotated[str, AfterValidator(_check_rate), _HAS_FORM]
 
 
-class BatchSpec(BaseModel):
+class BatchSpec(DescribedModel):
     """One call for several messages."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     size: Annotated[int, Field(ge=2, le=1000)]
     """Messages of a batch."""
@@ -52,14 +53,13 @@ class BatchSpec(BaseModel):
     """Seconds after which a smaller batch is complete, from its first message on."""
 
 
-class FlowSpec(BaseModel):
+class FlowSpec(DescribedModel):
     """When the block of an agent is called: for the last message of a burst, at a limited rate, or
     once for several messages."""
 
     model_config = ConfigDict(
         frozen=True,
         extra="forbid",
-        use_attribute_docstrings=True,
         json_schema_extra={
             "anyOf": [{"required": [kind]} for kind in KINDS],
             "not": {"required": ["debounce_s", "batch"]},
