@@ -194,3 +194,26 @@ def test_cloudevents_are_signed_too(system: TestSystem, format_: str) -> None:
         assert event["id"] == request.id
         assert (event["type"], event["subject"]) == ("memrelay.record.created", guid)
         assert event.data["content"] == "tea"
+
+
+def test_a_secret_goes_only_to_its_hosts() -> None:
+    with TestSystem() as system, WebhookReceiver() as receiver:
+        secret = "whsec_" + "c2VjcmV0" * 4
+        environment = {"SIGNING": secret, "OTHER": secret}
+        rules = {"open_for": ["endpoints"]} | {
+            "secrets": [("env:SIGNING", ["127.0.0.1"]), ("env:OTHER", ["example.com"])]
+        }
+        system.start_worker(outgoing=rules, environment=environment)
+        uid = deploy(system)
+        create(system, uid, receiver.url, secret="env:SIGNING")
+        create(system, uid, receiver.url, secret="env:OTHER")
+        write(system, uid, "tea")
+        (request,) = receiver.wait(1)
+        Webhook(secret).verify(request.body, request.headers)
+        wait_for(
+            lambda: any(
+                "env:OTHER" in one["last_answer"]
+                for one in call(system, uid, "endpoints.list")["items"]
+            ),
+            "the other secret is refused",
+        )

@@ -57,7 +57,7 @@ class Courier:
         self._uid, self._sources = plan.uid, plan.all_stores
         self._thread, self._shared, self._wake = thread, shared, wake
         self._client = GuardedClient(shared.outgoing, "endpoints", plan.uid)
-        self._sender = Sender(self._client, shared.secrets, shared.outgoing, plan.uid)
+        self._sender = Sender(self._client, shared.secrets, plan.uid)
         # The endpoint of each delivery that is being sent, by its id.
         self._under_way: dict[str, str] = {}
         self._tasks = set[asyncio.Task[None]]()

@@ -2,7 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
+from functools import partial
 from urllib.parse import urlsplit
 
 from memrelay.guarded_http.client import (
@@ -11,11 +12,10 @@ from memrelay.guarded_http.client import (
     RequestFailed,
 )
 from memrelay.guarded_http.client import Request as HttpRequest
-from memrelay.guarded_http.rules import OutgoingRules
 from memrelay.memory.models.endpoints.outbox import Request
 from memrelay.memory.models.endpoints.schedule import Answer
 from memrelay.memory.models.endpoints.table import Secret
-from memrelay.pipelines.secret_references import REDACTED, SecretResolver
+from memrelay.pipelines.secret_references import SecretResolver
 from memrelay.worker.endpoints.formats import make_body
 from memrelay.worker.endpoints.signatures import sign
 
@@ -28,35 +28,32 @@ USER_AGENT = "Memrelay-Webhooks"
 class Sender:
     """Makes the requests of one pipeline. `client` is open."""
 
-    def __init__(
-        self, client: GuardedClient, secrets: SecretResolver, rules: OutgoingRules, uid: str
-    ) -> None:
-        self._client, self._secrets, self._rules, self._uid = client, secrets, rules, uid
+    def __init__(self, client: GuardedClient, secrets: SecretResolver, uid: str) -> None:
+        self._client, self._secrets, self._uid = client, secrets, uid
 
     async def send(self, request: Request) -> Answer:
         """Make one try, and return its answer. Raises nothing: a failure is an answer without a
         status.
         """
-        began_s, hidden = time.monotonic(), set[str]()
+        began_s = time.monotonic()
         try:
-            answer = await self._client.send(await self._prepare(request, hidden))
+            answer = await self._client.send(await self._prepare(request))
         except (LookupError, ValueError, OutgoingRefused, RequestFailed) as error:
-            return Answer(0, _redact(str(error), hidden), _since_ms(began_s))
-        text = _redact(answer.body.decode(errors="replace"), hidden)
+            return Answer(0, self._redact(str(error)), _since_ms(began_s))
+        text = self._redact(answer.body.decode(errors="replace"))
         return Answer(answer.status, text, _since_ms(began_s), answer.retry_after_s or 0.0)
 
-    async def _prepare(self, request: Request, hidden: set[str]) -> HttpRequest:
-        """Return the request. `hidden` gets the values of secrets.
+    async def _prepare(self, request: Request) -> HttpRequest:
+        """Return the request.
 
         Raises LookupError and ValueError for a secret that cannot be used.
         """
         delivery, spec = request.delivery, request.endpoint.spec
         now_ms = time.time_ns() // 1_000_000
-        url = await self._read(spec.url, "", hidden)
+        url = await self._read(spec.url, "")
         host = urlsplit(url).hostname or ""
         secrets = [
-            await self._read(one.value, host, hidden)
-            for one in _in_force(request.endpoint.secrets, now_ms)
+            await self._read(one.value, host) for one in _in_force(request.endpoint.secrets, now_ms)
         ]
         body = make_body(spec.format, delivery.id, request.event)
         signed = sign(secrets, delivery.id, now_ms // 1000, body.content)
@@ -71,29 +68,24 @@ class Sender:
             cuts_off=True,
         )
 
-    async def _read(self, value: str, host: str, hidden: set[str]) -> str:
+    async def _read(self, value: str, host: str) -> str:
         """Return a value, or what its reference names. "" stands for any host.
 
         Raises LookupError.
         """
         if value.startswith(("env:", "file:")):
-            if not self._rules.may_send(value, host, self._uid):
-                where = f" for {host}" if host else ""
-                raise LookupError(f"{value} is not listed in `outgoing.secrets`{where}")
-            value = (await asyncio.to_thread(self._secrets.read, value)).strip()
-            hidden.add(value)
+            read = partial(self._secrets.read_to_send, value, host, self._uid)
+            value = (await asyncio.to_thread(read)).strip()
         return value
+
+    def _redact(self, text: str) -> str:
+        """Return a text without secrets and control characters."""
+        text = self._secrets.redact(text)
+        return "".join(one if one.isprintable() or one == "\n" else " " for one in text)
 
 
 def _in_force(secrets: Sequence[Secret], now_ms: int) -> list[Secret]:
     return [one for one in secrets if one.until is None or one.until > now_ms]
-
-
-def _redact(text: str, hidden: Collection[str]) -> str:
-    """Return a text without secrets and control characters."""
-    for value in hidden:
-        text = text.replace(value, REDACTED) if value else text
-    return "".join(one if one.isprintable() or one == "\n" else " " for one in text)
 
 
 def _since_ms(began_s: float) -> int:
