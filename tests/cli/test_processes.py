@@ -47,6 +47,8 @@ CALLS = {
     "memory-tool": 'memory-tool read first {"command":"stores"} --agent a1',
     "changes": "changes list first",
     "waiting-messages": "waiting-messages list first",
+    "inputs": "inputs list first",
+    "replay": "replay first --dry-run",
     **{
         noun: f"{noun} list first"
         for noun in ("recipes", "rules", "graph-templates", "view-templates", "views")
