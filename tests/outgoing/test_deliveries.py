@@ -133,6 +133,22 @@ def test_410_switches_the_endpoint_off_and_enable_sends_again(system: TestSystem
         assert ids[0] == ids[2]
 
 
+def test_an_endpoint_is_changed_and_switched_off_and_on(system: TestSystem) -> None:
+    uid = deploy(system)
+    with WebhookReceiver() as receiver:
+        given = {"headers": {"X-Team": "a"}, "description": "first"}
+        endpoint = create(system, uid, receiver.url, **given)["endpoint"]["id"]
+        change = {"id": endpoint, "events": ["record.created"], "active": False}
+        changed = call(system, uid, "endpoints.update", change)
+        assert (changed["events"], changed["active"]) == (["record.created"], False)
+        assert (changed["headers"], changed["description"]) == ({"X-Team": "a"}, "first")
+        write(system, uid, "tea")
+        await_states(system, uid, "waiting")
+        call(system, uid, "endpoints.update", {"id": endpoint, "active": True})
+        await_states(system, uid, "delivered")
+        assert receiver.requests[0].headers["x-team"] == "a"
+
+
 def test_both_secrets_sign_after_a_rotation(system: TestSystem) -> None:
     uid = deploy(system)
     with WebhookReceiver() as receiver:

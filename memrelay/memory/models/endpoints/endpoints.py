@@ -3,7 +3,7 @@
 import base64
 import re
 import secrets
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
@@ -198,7 +198,7 @@ class EndpointUpdate:
     description: Description | None = None
     """The new description."""
     active: bool | None = None
-    """False stops the deliveries, which wait. `endpoints.enable` starts them again."""
+    """False stops the deliveries, which wait. True starts them again."""
 
 
 @operation("endpoints.update", access="admin", mutates=True, store="endpoints")
@@ -209,27 +209,16 @@ def update(tx: Transaction, change: EndpointUpdate, context: Context) -> Endpoin
     """
     table = tx.table(EndpointTable)
     endpoint = find(table, change.id)
-    given = {
-        name: value
-        for name in ("url", "events", "filter", "headers", "format", "ordered", "rate")
-        if (value := getattr(change, name)) is not None
-    }
-    description = endpoint.spec.description if change.description is None else change.description
-    before = endpoint.spec
-    values = {
-        "url": before.url,
-        "events": before.events,
-        "filter": before.filter,
-        "headers": dict(before.headers),
-        "format": before.format,
-        "ordered": before.ordered,
-        "rate": before.rate,
-    }
-    new = NewEndpoint(description=description, **(values | given))
-    disabled = endpoint.disabled
-    if change.active is not None:
-        disabled = "" if change.active else "switched off"
-    endpoint = endpoint._replace(spec=_make_spec(new), updated_at=context.now_ms, disabled=disabled)
+    before = {one.name: getattr(endpoint.spec, one.name) for one in fields(endpoint.spec)}
+    before["headers"] = dict(endpoint.spec.headers)
+    given = {name: value for name in before if (value := getattr(change, name)) is not None}
+    endpoint = endpoint._replace(
+        spec=_make_spec(NewEndpoint(**(before | given))), updated_at=context.now_ms
+    )
+    if change.active:
+        endpoint = _switch_on(endpoint)
+    elif change.active is False:
+        endpoint = endpoint._replace(disabled="switched off")
     table.put(endpoint)
     return _view(table, endpoint)
 
@@ -263,9 +252,7 @@ def enable(tx: Transaction, request: EndpointOf, context: Context) -> EndpointVi
     Raises RecordNotFound: when there is none.
     """
     table = tx.table(EndpointTable)
-    endpoint = find(table, request.id)._replace(
-        disabled="", failures=0, failing_since=None, updated_at=context.now_ms
-    )
+    endpoint = _switch_on(find(table, request.id))._replace(updated_at=context.now_ms)
     table.put(endpoint)
     table.hurry(request.id, context.now_ms)
     return _view(table, endpoint)
@@ -330,6 +317,11 @@ def find(table: EndpointTable, id_: str) -> Endpoint:
     if endpoint is None:
         raise RecordNotFound(f"no endpoint has the id {id_!r}; endpoints.list lists them")
     return endpoint
+
+
+def _switch_on(endpoint: Endpoint) -> Endpoint:
+    """Return an endpoint that gets deliveries again, as if it had never failed."""
+    return endpoint._replace(disabled="", failures=0, failing_since=None)
 
 
 def show_url(url: str) -> str:

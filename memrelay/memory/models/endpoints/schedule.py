@@ -28,8 +28,10 @@ MAX_RETRY_AFTER_S = 24 * HOUR_S
 
 
 class Answer(NamedTuple):
-    """What came back from a try: the HTTP status, 0 without an answer; and the beginning of the
-    answer, or why there was none. `retry_after_s` is what the receiver asks for, 0 for nothing.
+    """The answer to a try.
+
+    `status` is the HTTP status, 0 without an answer. `text` is the beginning of the answer, or why
+    there was none. `retry_after_s` is the pause that the receiver asks for, 0 for none.
     """
 
     status: int
