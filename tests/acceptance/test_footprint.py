@@ -50,6 +50,10 @@ def test_a_worker_stays_within_its_memory_limit() -> None:
     "command, others",
     [
         ("worker", {"aiohttp", "jinja2", "numpy", "Stemmer", "memrelay.web.app", *CRYPTOGRAPHY}),
+        (
+            "worker",
+            {"cronsim", "jsonschema", "memrelay.tracing.provider", "memrelay.worker.endpoints"},
+        ),
         ("web", {"mcp", "mcp_types", "jsonschema", "starlette", *CRYPTOGRAPHY}),
         ("say", {"jinja2", "pydantic_settings", "structlog", "memrelay.worker.service"}),
         ("bus", {"aiohttp", "memrelay.web.app", "memrelay.worker.service"}),
