@@ -19,7 +19,7 @@ NOTES = "instances/${pipeline_uid}/notes"
 @pytest.fixture(scope="module")
 def system() -> Iterator[TestSystem]:
     with TestSystem() as system:
-        system.start_worker(outgoing={"open_for": ["endpoints"]})
+        system.start_worker(outgoing={"open_for": ["endpoints"], "max_hops": 20})
         yield system
 
 
@@ -81,6 +81,25 @@ def test_messages_to_agents_are_delivered_too(system: TestSystem) -> None:
             f"note {number}" for number in range(20)
         )
         assert len({one.id for one in requests}) == 20
+
+
+def test_a_delivery_counts_the_messages_that_led_to_it(system: TestSystem) -> None:
+    uid = deploy(system)
+    with WebhookReceiver() as receiver:
+        create(system, uid, receiver.url)
+        for text, hop in (("one", ""), ("two", "4"), ("three", "20"), ("four", ""), ("five", "19")):
+            system.client.enter(uid, f"/write {text}", hop=hop)
+        hops = {
+            one.json["data"]["content"]: one.headers["memrelay-hop"] for one in receiver.wait(4)
+        }
+        assert hops == {"one": "1", "two": "5", "four": "1", "five": "20"}
+        failed = wait_for(
+            lambda: list_deliveries(system, uid, state="failed"), "a delivery has failed"
+        )
+        (tried,) = call(system, uid, "deliveries.get", {"id": failed[0]["id"]})["tries"]
+        assert "worker.max_hops is 20" in tried["answer"]
+        (listed,) = call(system, uid, "endpoints.list")["items"]
+        assert listed["failures"] == 0
 
 
 def test_only_events_that_match_are_sent(system: TestSystem) -> None:

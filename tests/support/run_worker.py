@@ -117,11 +117,13 @@ def _outgoing(
     private: Sequence[tuple[str, int, list[str]]] = (),
     secrets: Sequence[tuple[str, list[str]]] = (),
     open_for: Sequence[str] = (),
+    max_hops: int = 32,
 ) -> OutgoingRules:
     return OutgoingRules(
         private=tuple(PrivateHost(host, port, frozenset(uses)) for host, port, uses in private),
         secrets=tuple(SecretBinding(ref, frozenset(hosts)) for ref, hosts in secrets),
         open_for=frozenset(open_for),
+        max_hops=max_hops,
     )
 
 

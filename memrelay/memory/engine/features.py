@@ -15,11 +15,12 @@ from memrelay.memory.engine.table import StoreTable
 if TYPE_CHECKING:
     from memrelay.memory.engine.store import Store
 
-FEED, INPUTS = "feed", "inputs"
+FEED, INPUTS, CAUSES = "feed", "inputs", "causes"
 # The class of each feature, in the order in which its hooks are called.
 FEATURES: dict[str, str] = {
     FEED: "memrelay.memory.engine.feed:ChangeFeed",
     INPUTS: "memrelay.memory.models.inputs.feature:KeptInputs",
+    CAUSES: "memrelay.memory.models.endpoints.causes:ChangeCauses",
 }
 
 

@@ -57,7 +57,8 @@ class Courier:
         self._uid, self._sources = plan.uid, plan.all_stores
         self._thread, self._shared, self._wake = thread, shared, wake
         self._client = GuardedClient(shared.outgoing, "endpoints", plan.uid)
-        self._sender = Sender(self._client, shared.secrets, plan.uid)
+        most_hops = shared.outgoing.max_hops
+        self._sender = Sender(self._client, shared.secrets, plan.uid, most_hops)
         # The endpoint of each delivery that is being sent, by its id.
         self._under_way: dict[str, str] = {}
         self._tasks = set[asyncio.Task[None]]()

@@ -23,19 +23,31 @@ TIMEOUT_S = 15.0
 # Bytes of an answer that are kept.
 KEPT_BYTES = 1024
 USER_AGENT = "Memrelay-Webhooks"
+TOO_MANY_HOPS = (
+    "not sent: it is message {} in a chain, and worker.max_hops is {}; do webhooks and endpoints "
+    "form a loop?"
+)
 
 
 class Sender:
-    """Makes the requests of one pipeline. `client` is open."""
+    """Makes the requests of one pipeline. `client` is open.
 
-    def __init__(self, client: GuardedClient, secrets: SecretResolver, uid: str) -> None:
+    A request after more than `most_hops` messages is not made: it belongs to a loop.
+    """
+
+    def __init__(
+        self, client: GuardedClient, secrets: SecretResolver, uid: str, most_hops: int
+    ) -> None:
         self._client, self._secrets, self._uid = client, secrets, uid
+        self._most_hops = most_hops
 
     async def send(self, request: Request) -> Answer:
         """Make one try, and return its answer. Raises nothing: a failure is an answer without a
         status.
         """
         began_s = time.monotonic()
+        if (hop := request.cause.hop + 1) > self._most_hops:
+            return Answer(0, TOO_MANY_HOPS.format(hop, self._most_hops), is_final=True)
         try:
             answer = await self._client.send(await self._prepare(request))
         except (LookupError, ValueError, OutgoingRefused, RequestFailed) as error:
@@ -66,6 +78,7 @@ class Sender:
             timeout_s=TIMEOUT_S,
             most_bytes=KEPT_BYTES,
             cuts_off=True,
+            hop=request.cause.hop + 1,
         )
 
     async def _read(self, value: str, host: str) -> str:

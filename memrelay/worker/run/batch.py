@@ -35,6 +35,7 @@ from memrelay.worker.run.calls import (
     make_producer_key,
 )
 from memrelay.worker.run.cascade import Cascade
+from memrelay.worker.run.causes import has_causes, note_cause
 from memrelay.worker.run.crash_isolation import AttemptJournal, CrashIsolation
 from memrelay.worker.run.earlier_runs import EarlierRuns
 from memrelay.worker.run.inputs import Call, Entry, Input, Work, decode_entry
@@ -235,13 +236,23 @@ class Batch:
             return failed_outcome(
                 one, f"the worker ended {most} times while it ran this message", most
             )
-        outcome = self._cascade.run(work) if work.call is None else self._answer(work, work.call)
+        if work.hop and has_causes(self._stores, work.plan):
+            outcome = self._run_with_cause(work)
+        elif work.call is None:
+            outcome = self._cascade.run(work)
+        else:
+            outcome = self._answer(work, work.call)
         is_kept = work.plan.inputs_days and work.call is None and "." not in work.id
         if not outcome.store and (work.needs_inbox_row or is_kept):
             outcome.store = work.plan.stores[0]
         if outcome.store:
             self._add_inbox_row(work, outcome)
         return outcome
+
+    def _run_with_cause(self, work: Input) -> Outcome:
+        """Run an input that others led to, and note that for the deliveries of its changes."""
+        with note_cause(self._stores, work.plan, self._cascade.touched, hop=work.hop):
+            return self._cascade.run(work) if work.call is None else self._answer(work, work.call)
 
     def _decode(self, entry: Entry) -> Input:
         return decode_entry(entry, self._limits.message_bytes, self._limits.trusted_fields)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from memrelay.memory.engine.features import FEED, INPUTS
+from memrelay.memory.engine.features import CAUSES, FEED, INPUTS
 from memrelay.memory.engine.memory_id import is_closed
 from memrelay.memory.engine.stores import OpenStores
 from memrelay.pipelines.plan import Plan
@@ -14,15 +14,17 @@ ENDPOINTS = "endpoints"
 def find_features(plans: Sequence[Plan], stores: OpenStores) -> dict[str, frozenset[str]]:
     """Return the features of each store of these pipelines, which may share some.
 
-    Deliveries to endpoints are made of the change feed.
+    Deliveries to endpoints are made of the change feed, and continue what led to a change.
     """
     wanted = {
         FEED: {name for plan in plans for name in plan.feeds},
         INPUTS: {name for plan in plans if plan.inputs_days for name in _open_stores(plan)},
+        CAUSES: set(),
     }
     for plan in plans:
         if stores.exists(plan.built_in_stores[ENDPOINTS]):
             wanted[FEED].update(plan.all_stores)
+            wanted[CAUSES].update(plan.all_stores)
     return {
         name: frozenset(feature for feature, names in wanted.items() if name in names)
         for plan in plans

@@ -128,6 +128,7 @@ TABLES = {
     # Without texts of records; endpoints.delete removes them.
     "endpoints": Table("has secrets"),
     "delivery_cursors": Table("has numbers of this store"),
+    "change_causes": Table("has numbers of this store"),
     "deliveries": Table(
         HERE,
         "INSERT INTO deliveries VALUES (1, 'a', 'e', 's', 1, :text, 's', NULL, 1, 0, 1, 0, NULL), "

@@ -16,6 +16,7 @@ MODEL = Model(
     rows=(
         Rows("endpoints"),
         Rows("delivery_cursors"),
+        Rows("change_causes", row="first"),
         Rows("delivery_tries", texts=("answer",), row="n"),
         Rows("deliveries", texts=("subject", "type"), json=("data",), row="n"),
     ),

@@ -34,7 +34,10 @@ HEADER_VALUE = re.compile(r"[\x20-\x7e]{0,1024}")
 MOST_HEADERS = 16
 # Headers that a delivery sets itself, or that would change how it is sent.
 OUR_HEADERS = frozenset(
-    ("connection", "content-length", "content-type", "cookie", "host", "transfer-encoding")
+    (
+        *("connection", "content-length", "content-type", "cookie", "host", "memrelay-hop"),
+        "transfer-encoding",
+    )
 )
 Format = Literal["standard", "cloudevents", "cloudevents-binary", "slack", "discord"]
 Url = Annotated[str, Field(min_length=1, max_length=MAX_URL)]

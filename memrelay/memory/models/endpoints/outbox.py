@@ -18,6 +18,7 @@ from memrelay.memory.engine.memory_id import is_closed
 from memrelay.memory.engine.store import Store
 from memrelay.memory.engine.stores import OpenStores
 from memrelay.memory.engine.timestamps import format_time
+from memrelay.memory.models.endpoints.causes import NO_CAUSE, Cause, ChangeCauses
 from memrelay.memory.models.endpoints.endpoints import matches
 from memrelay.memory.models.endpoints.schedule import Answer, after_try, is_open, next_probe_ms
 from memrelay.memory.models.endpoints.table import (
@@ -41,11 +42,12 @@ FIRST_AT = "SELECT coalesce(min(n), 0) FROM changes WHERE at >= ?"
 
 
 class Request(NamedTuple):
-    """A delivery to send, with the body that all formats are made of."""
+    """A delivery to send, with the body that all formats are made of, and what led to it."""
 
     delivery: Delivery
     endpoint: Endpoint
     event: dict[str, Any]
+    cause: Cause = NO_CAUSE
 
 
 class Due(NamedTuple):
@@ -160,7 +162,10 @@ def take_due(
             for one in _select_due(table, endpoint, now_ms, room + len(busy))
             if one.id not in busy
         ][:room]
-        requests += [Request(one, endpoint, _make_event(stores, one)) for one in found]
+        requests += [
+            Request(one, endpoint, _make_event(stores, one), _find_cause(stores, one))
+            for one in found
+        ]
         if not busy and not found and (due := table.next_due(endpoint.id)) is not None:
             times.append(max(due, next_probe_ms(endpoint) if is_open(endpoint) else due))
     return Due(requests, min(times, default=None))
@@ -182,6 +187,12 @@ def _select_due(
     if endpoint.spec.ordered:
         return [one for one in table.oldest(endpoint.id, 1) if one.due <= now_ms]
     return table.due(endpoint.id, now_ms, most)
+
+
+def _find_cause(stores: OpenStores, delivery: Delivery) -> Cause:
+    if not delivery.store or not stores.exists(delivery.store):
+        return NO_CAUSE
+    return stores.get(delivery.store).table(ChangeCauses).find(delivery.change)
 
 
 def _make_event(stores: OpenStores, delivery: Delivery) -> dict[str, Any]:

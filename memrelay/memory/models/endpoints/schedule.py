@@ -31,13 +31,15 @@ class Answer(NamedTuple):
     """The answer to a try.
 
     `status` is the HTTP status, 0 without an answer. `text` is the beginning of the answer, or why
-    there was none. `retry_after_s` is the pause that the receiver asks for, 0 for none.
+    there was none. `retry_after_s` is the pause that the receiver asks for, 0 for none. `is_final`:
+    no request was made, and none ever will be, which says nothing about the receiver.
     """
 
     status: int
     text: str
     took_ms: int = 0
     retry_after_s: float = 0.0
+    is_final: bool = False
 
     @property
     def is_success(self) -> bool:
@@ -62,6 +64,8 @@ def after_try(
             ),
             delivery._replace(state=DELIVERED, tries=tries, ended_at=now_ms),
         )
+    if answer.is_final:
+        return endpoint, delivery._replace(state=FAILED, tries=tries, ended_at=now_ms)
     since = now_ms if endpoint.failing_since is None else endpoint.failing_since
     endpoint = endpoint._replace(
         failures=endpoint.failures + 1,
