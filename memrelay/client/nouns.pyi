@@ -269,6 +269,10 @@ class RemoteEndpoints(Noun):
         """Return an endpoint with its whole URL."""
     async def list(self, pipeline: str) -> EndpointList:
         """List the endpoints of the pipeline, without secrets and paths of URLs."""
+    async def recover(self, pipeline: str, id: str, *, since: str = "", until: str = "",
+            missing: bool = False, idempotency_key: str | None = None) -> Redelivered:
+        """Send up to 10,000 failed deliveries of a period again, under their ids, the oldest
+        first."""
     async def rotate(self, pipeline: str, id: str, *, secret: str = "", overlap_s: int = 86400,
             idempotency_key: str | None = None) -> EndpointCreated:
         """Give an endpoint a new secret. Until the overlap ends, both sign each delivery."""
@@ -1031,6 +1035,10 @@ class BlockingEndpoints(Noun):
         """Return an endpoint with its whole URL."""
     def list(self, pipeline: str) -> EndpointList:
         """List the endpoints of the pipeline, without secrets and paths of URLs."""
+    def recover(self, pipeline: str, id: str, *, since: str = "", until: str = "",
+            missing: bool = False, idempotency_key: str | None = None) -> Redelivered:
+        """Send up to 10,000 failed deliveries of a period again, under their ids, the oldest
+        first."""
     def rotate(self, pipeline: str, id: str, *, secret: str = "", overlap_s: int = 86400,
             idempotency_key: str | None = None) -> EndpointCreated:
         """Give an endpoint a new secret. Until the overlap ends, both sign each delivery."""
@@ -1770,6 +1778,10 @@ class EmbeddedEndpoints(Noun):
         """Return an endpoint with its whole URL."""
     def list(self) -> EndpointList:
         """List the endpoints of the pipeline, without secrets and paths of URLs."""
+    def recover(self, id: str, *, since: str = "", until: str = "",
+            missing: bool = False) -> Redelivered:
+        """Send up to 10,000 failed deliveries of a period again, under their ids, the oldest
+        first."""
     def rotate(self, id: str, *, secret: str = "", overlap_s: int = 86400) -> EndpointCreated:
         """Give an endpoint a new secret. Until the overlap ends, both sign each delivery."""
     def test(self, id: str) -> TestSent:

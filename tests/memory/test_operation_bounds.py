@@ -299,6 +299,7 @@ INPUTS: dict[str, tuple[Json, ...]] = {
     "endpoints.enable": (ENDPOINT,),
     "endpoints.get": (ENDPOINT,),
     "endpoints.list": ({},),
+    "endpoints.recover": (ENDPOINT | {"missing": True},),
     "endpoints.rotate": (ENDPOINT,),
     "endpoints.test": (ENDPOINT,),
     "endpoints.update": (ENDPOINT,),

@@ -69,6 +69,7 @@ EXPECTED = {
     "endpoints.enable": ("admin", True),
     "endpoints.get": ("admin", False),
     "endpoints.list": ("read", False),
+    "endpoints.recover": ("admin", True),
     "endpoints.rotate": ("admin", True),
     "endpoints.test": ("admin", True),
     "endpoints.update": ("admin", True),

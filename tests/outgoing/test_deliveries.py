@@ -152,6 +152,31 @@ def test_410_switches_the_endpoint_off_and_enable_sends_again(system: TestSystem
         assert ids[0] == ids[2]
 
 
+def test_recover_sends_failed_and_missing_events_of_a_period(system: TestSystem) -> None:
+    uid = deploy(system)
+    with WebhookReceiver(Reply(410, b"gone")) as receiver, WebhookReceiver() as late:
+        first = create(system, uid, receiver.url)["endpoint"]["id"]
+        write(system, uid, "one")
+        (failed,) = await_states(system, uid, "failed")
+        call(system, uid, "endpoints.enable", {"id": first})
+        later = {"id": first, "since": "2100-01-01T00:00:00Z"}
+        assert call(system, uid, "endpoints.recover", later)["count"] == 0
+        assert call(system, uid, "endpoints.recover", {"id": first}) == {"count": 1, "more": False}
+        await_states(system, uid, "delivered")
+        assert [one.id for one in receiver.wait(2)] == [failed["id"], failed["id"]]
+
+        write(system, uid, "two")
+        await_states(system, uid, "delivered", "delivered")
+        second = create(system, uid, late.url, events=["record.created"])["endpoint"]["id"]
+        for _ in range(2):  # the second one finds nothing that is missing
+            call(system, uid, "endpoints.recover", {"id": second, "missing": True})
+            sent = late.wait(2)
+            assert [one.json["data"]["content"] for one in sent] == ["one", "two"]
+        write(system, uid, "three")
+        texts = [one.json["data"]["content"] for one in late.wait(3)]
+        assert texts == ["one", "two", "three"]
+
+
 def test_an_endpoint_is_changed_and_switched_off_and_on(system: TestSystem) -> None:
     uid = deploy(system)
     with WebhookReceiver() as receiver:

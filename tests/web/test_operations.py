@@ -18,7 +18,7 @@ from tests.web.records import Records
 ENDPOINTS = [
     *[(method, "/endpoints") for method in ("GET", "POST")],
     *[(method, "/endpoints/{id}") for method in ("GET", "PATCH", "DELETE")],
-    *[("POST", f"/endpoints/{{id}}/{verb}") for verb in ("enable", "rotate", "test")],
+    *[("POST", f"/endpoints/{{id}}/{verb}") for verb in ("enable", "recover", "rotate", "test")],
     *[("GET", path) for path in ("/deliveries", "/deliveries/{id}")],
     *[("POST", path) for path in ("/deliveries/{id}/redeliver", "/deliveries/redeliver_many")],
 ]

@@ -24,6 +24,7 @@ from memrelay.memory.models.endpoints.outbox import (
     note_answers,
     take_due,
 )
+from memrelay.memory.models.endpoints.recovery import recover
 from memrelay.memory.models.endpoints.schedule import Answer
 from memrelay.memory.models.endpoints.table import Delivery, Endpoint
 from memrelay.pipelines.plan import Plan
@@ -138,6 +139,7 @@ class Courier:
         for delivery, _ in answers:
             self._under_way.pop(delivery.id, None)
         more, has_removed = collect(stores, self.store, self._sources, now_ms)
+        more |= recover(stores, self.store, self._sources, now_ms)
         self._must_rewrite |= has_removed
         if self._must_rewrite:
             with suppress(StoreBusy):  # another program reads the file; the next round tries again

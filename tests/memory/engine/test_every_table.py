@@ -129,6 +129,7 @@ TABLES = {
     "endpoints": Table("has secrets"),
     "delivery_cursors": Table("has numbers of this store"),
     "change_causes": Table("has numbers of this store"),
+    "delivery_recoveries": Table("has numbers of this store"),
     "deliveries": Table(
         HERE,
         "INSERT INTO deliveries VALUES (1, 'a', 'e', 's', 1, :text, 's', NULL, 1, 0, 1, 0, NULL), "

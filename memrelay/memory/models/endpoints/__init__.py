@@ -11,12 +11,13 @@ MODEL = Model(
     name="endpoints",
     store=ENDPOINTS_STORE,
     faces=("worker.endpoints", "worker.background.deliveries"),
-    nouns={"endpoints": ("endpoints",), "deliveries": ("deliveries",)},
+    nouns={"endpoints": ("endpoints", "deliveries"), "deliveries": ("deliveries",)},
     # Not exported: they have secrets, and belong to this pipeline.
     rows=(
         Rows("endpoints"),
         Rows("delivery_cursors"),
         Rows("change_causes", row="first"),
+        Rows("delivery_recoveries"),
         Rows("delivery_tries", texts=("answer",), row="n"),
         Rows("deliveries", texts=("subject", "type"), json=("data",), row="n"),
     ),

@@ -11,7 +11,7 @@ from memrelay.memory.engine.timestamps import LAST_MS, Moment, format_time, pars
 from memrelay.memory.errors import RecordNotFound, Refused
 from memrelay.memory.models.endpoints.endpoints import EndpointId
 from memrelay.memory.models.endpoints.endpoints import find as find_endpoint
-from memrelay.memory.models.endpoints.table import STATES, Delivery, EndpointTable, Try
+from memrelay.memory.models.endpoints.table import STATES, Delivery, EndpointTable, Recovery, Try
 from memrelay.memory.operations import Context, operation
 from memrelay.memory.records.paging import Limit
 
@@ -183,6 +183,35 @@ def redeliver_many(tx: Transaction, request: RedeliverMany, context: Context) ->
     for one in found[:MOST_TOGETHER]:
         table.wait_again(one, context.now_ms)
     return Redelivered(min(len(found), MOST_TOGETHER), len(found) > MOST_TOGETHER)
+
+
+@dataclass(frozen=True, slots=True)
+class RecoverEndpoint:
+    """The deliveries that an endpoint gets after an outage."""
+
+    id: EndpointId
+    """The id of the endpoint."""
+    since: Time = ""
+    """Only events from then on: a time like 2026-11-28T09:00:00Z."""
+    until: Time = ""
+    """Only events before then."""
+    missing: bool = False
+    """Also the changes that never had a delivery, such as those from before the endpoint. The
+    worker looks for them in the change feed, and delivers those that are still there."""
+
+
+@operation("endpoints.recover", access="admin", mutates=True, store="endpoints")
+def recover(tx: Transaction, request: RecoverEndpoint, context: Context) -> Redelivered:
+    """Send up to 10,000 failed deliveries of a period again, under their ids, the oldest first.
+
+    Raises RecordNotFound: when there is no such endpoint. Raises Refused: when a time is malformed.
+    """
+    period = _parse(request.since, 0), _parse(request.until, LAST_MS)
+    failed = RedeliverMany(request.id, "failed", request.since, request.until)
+    redelivered = redeliver_many(tx, failed, context)
+    if request.missing:
+        tx.table(EndpointTable).begin_recovery(Recovery(request.id, *period))
+    return redelivered
 
 
 def _find(table: EndpointTable, id_: str) -> Delivery:

@@ -87,7 +87,7 @@ def collect(stores: OpenStores, name: str, sources: Sequence[str], now_ms: int) 
             cursors[source] = last
         more |= len(changes) == CHANGES_TOGETHER
         erased += [source] if any(one.type == ERASED for one in changes) else []
-        rows += _make_rows(store, changes, endpoints)
+        rows += make_rows(store, changes, endpoints)
     if cursors:
         with stores.get(name).transaction():
             table.add(rows)
@@ -111,9 +111,10 @@ def _find_start(store: Store, known: int | None, endpoints: Sequence[Endpoint]) 
     return first - 1 if first else last
 
 
-def _make_rows(
+def make_rows(
     store: Store, changes: Sequence[Change], endpoints: Sequence[Endpoint]
 ) -> Iterator[tuple[Any, ...]]:
+    """Yield the rows of EndpointTable.add for the changes that endpoints get."""
     lineage = store.commits.mark.partition(":")[0]
     for change in changes:
         for endpoint in endpoints:

@@ -80,6 +80,16 @@ class Try(NamedTuple):
     answer: str
 
 
+class Recovery(NamedTuple):
+    """A row of `delivery_recoveries`."""
+
+    endpoint: str
+    since: int
+    until: int
+    store: str = ""
+    n: int = 0
+
+
 COLUMNS = ", ".join(Endpoint._fields)
 DELIVERY_COLUMNS = ", ".join(Delivery._fields)
 NEW_COLUMNS = "id, endpoint, store, change, type, subject, data, at, state, due, tries"
@@ -99,6 +109,11 @@ INSERT_TRY = (
     "INSERT INTO delivery_tries(delivery, number, at, took_ms, status, answer) "
     "SELECT ?1, coalesce(max(number), 0) + 1, ?2, ?3, ?4, ?5 "
     "FROM delivery_tries WHERE delivery = ?1"
+)
+# A second one begins again, with both periods and what lies between.
+BEGIN_RECOVERY = (
+    "INSERT INTO delivery_recoveries VALUES (?, ?, ?, ?, ?) ON CONFLICT (endpoint) DO UPDATE SET "
+    "since = min(since, excluded.since), until = max(until, excluded.until), store = '', n = 0"
 )
 ENDED = "SELECT n FROM deliveries WHERE ended_at < ? ORDER BY ended_at LIMIT ?"
 
@@ -233,6 +248,28 @@ class EndpointTable(StoreTable):
             (store,),
         )
         return self._connection.changes()
+
+    def begin_recovery(self, recovery: Recovery) -> None:
+        """Let the changes of a period become deliveries that never were."""
+        self._connection.execute(BEGIN_RECOVERY, recovery)
+
+    def find_recovery(self) -> Recovery | None:
+        """Return a recovery that has not ended, None if there is none."""
+        row = self._connection.execute("SELECT * FROM delivery_recoveries LIMIT 1").fetchone()
+        return None if row is None else Recovery._make(row)
+
+    def note_recovery(self, recovery: Recovery, store: str, n: int) -> None:
+        """Note the last change that a recovery has looked at, -1 for all of the store."""
+        self._connection.execute(
+            "UPDATE delivery_recoveries SET store = ?, n = ? WHERE endpoint = ?",
+            (store, n, recovery.endpoint),
+        )
+
+    def end_recovery(self, recovery: Recovery) -> None:
+        """Delete a recovery."""
+        self._connection.execute(
+            "DELETE FROM delivery_recoveries WHERE endpoint = ?", (recovery.endpoint,)
+        )
 
     def delete_ended(self, now_ms: int) -> None:
         """Delete some deliveries that ended KEPT_MS ago."""
