@@ -1,11 +1,14 @@
 """`memrelay dlq`: list, show, replay and drop dead letters."""
 
 import re
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 
 import orjson
 import pytest
 
+from memrelay.memory.engine.memory_id import store_path
 from tests.cli.serving import uid_of
 from tests.cli.terminal import Terminal
 from tests.support.bundles import STORE, Json, make_agent, make_bundle, make_uid
@@ -81,6 +84,26 @@ def test_letters_are_grouped_and_selected_by_reason(program: Program, client: Cl
     assert (second["letters"], second["error"][:30]) == (1, "the message is not an envelope")
     assert [one["id"] for one in chosen] == [one["dropped"] for one in dropped] == [broken]
     assert [one["id"] for one in dlq(program, "ls").lines] == idents
+
+
+def test_failed_deliveries_are_counted_with_the_command_for_them(program: Program) -> None:
+    uid = uid_of(program)
+    created = program.run("endpoints", "create", "memory_test", "https://127.0.0.1/hook")
+    endpoint = created.lines[0]["endpoint"]["id"]
+    sent = program.run("endpoints", "test", "memory_test", endpoint).lines[0]
+    file = store_path(program.root, f"instances/{uid}/endpoints")
+    with closing(sqlite3.connect(file, timeout=20)) as connection, connection:
+        connection.execute("UPDATE deliveries SET state = 2, ended_at = 1e15")
+
+    listed = dlq(program, "ls", "memory_test")
+    recovered = program.run("endpoints", "recover", uid, endpoint).lines[0]
+
+    assert listed.lines == []
+    assert f"1 delivery to the endpoint {endpoint} failed too" in listed.err
+    assert f"`memrelay endpoints recover {uid} {endpoint}`" in listed.err
+    assert recovered["count"] == 1 and sent["delivery"].startswith("msg_")
+    assert program.run("endpoints", "delete", "memory_test", endpoint).code == 0
+    assert dlq(program, "ls", "memory_test").err == ""
 
 
 def test_on_a_terminal_reasons_are_a_table(program: Program, client: Client) -> None:

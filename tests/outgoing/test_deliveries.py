@@ -167,7 +167,8 @@ def test_recover_sends_failed_and_missing_events_of_a_period(system: TestSystem)
 
         write(system, uid, "two")
         await_states(system, uid, "delivered", "delivered")
-        second = create(system, uid, late.url, events=["record.created"])["endpoint"]["id"]
+        given = {"events": ["record.created"], "ordered": True}
+        second = create(system, uid, late.url, **given)["endpoint"]["id"]
         for _ in range(2):  # the second one finds nothing that is missing
             call(system, uid, "endpoints.recover", {"id": second, "missing": True})
             sent = late.wait(2)

@@ -21,6 +21,7 @@ from memrelay.cli.terminal.readable import counted, moment, print_list
 from memrelay.memory.control.catalog import Catalog
 from memrelay.memory.control.dead_letters import Listed
 from memrelay.memory.engine.timestamps import format_time
+from memrelay.memory.models.endpoints.failed import count_failed
 from memrelay.web.api.dead_letter_json import (
     NoDeadLetter,
     NotReplayable,
@@ -112,12 +113,16 @@ def ls(
     by_reason: ByReason = False,
     as_json: Json = False,
 ) -> None:
-    """List dead letters, the oldest first: a table on a terminal, otherwise JSON lines."""
+    """List dead letters, the oldest first: a table on a terminal, otherwise JSON lines.
+
+    Failed deliveries to endpoints are counted on stderr, with the commands for them.
+    """
 
     async def command(settings: Settings) -> None:
         async with open_catalog(settings) as catalog:
             uid = await _find_uid(catalog, pipeline) if pipeline else ""
             listed = [one async for one in _list_dead_letters(catalog, uid, reason)]
+            uids = [uid] if uid else [one.uid for one in await catalog.active()]
         nothing = "There are no dead letters."
         if by_reason:
             groups = group_by_reason(listed)
@@ -128,6 +133,8 @@ def ls(
             heading = "PIPELINE", "ID", "ATTEMPTS", "LAST", "REASON"
             rows = [heading, *map(_to_row, listed)]
             print_list(map(to_item, listed), rows, nothing, as_json=as_json)
+        for uid in uids:
+            _note_failed_deliveries(settings, uid)
 
     run(command)
 
@@ -311,6 +318,16 @@ async def _list_dead_letters(catalog: Catalog, uid: str, reason: str) -> AsyncIt
             if reason.lower() in one.error.lower():
                 yield one
         after = page[-1].place
+
+
+def _note_failed_deliveries(settings: Settings, uid: str) -> None:
+    for endpoint, count in count_failed(settings.memory.root, uid).items():
+        deliveries = "1 delivery" if count == 1 else f"{count} deliveries"
+        note(
+            f"{deliveries} to the endpoint {endpoint} failed too: `memrelay deliveries list {uid} "
+            f"--endpoint {endpoint} --state failed` lists them, and `memrelay endpoints recover "
+            f"{uid} {endpoint}` sends them again"
+        )
 
 
 def _to_row(one: Listed) -> tuple[str, ...]:
