@@ -256,8 +256,8 @@ class RemoteEndpoints(Noun):
     async def create(self, pipeline: str, url: str, *, events: Strings = ['*'],
             filter: JsonObject | None = None, secret: str = "", headers: JsonObject = {},
             format: Literal["standard", "cloudevents", "cloudevents-binary", "slack", "discord"] = "standard",
-            ordered: bool = False, rate: int = 0, description: str = "",
-            idempotency_key: str | None = None) -> EndpointCreated:
+            template: JsonObject | None = None, ordered: bool = False, rate: int = 0,
+            description: str = "", idempotency_key: str | None = None) -> EndpointCreated:
         """Create an endpoint. It gets the events from now on."""
     async def delete(self, pipeline: str, id: str, *,
             idempotency_key: str | None = None) -> EndpointDeleted:
@@ -282,8 +282,9 @@ class RemoteEndpoints(Noun):
             events: Strings | None = None, filter: JsonObject | None = None,
             headers: JsonObject | None = None,
             format: Literal["standard", "cloudevents", "cloudevents-binary", "slack", "discord"] | None = None,
-            ordered: bool | None = None, rate: int | None = None, description: str | None = None,
-            active: bool | None = None, idempotency_key: str | None = None) -> EndpointView:
+            template: JsonObject | None = None, ordered: bool | None = None,
+            rate: int | None = None, description: str | None = None, active: bool | None = None,
+            idempotency_key: str | None = None) -> EndpointView:
         """Change an endpoint. Deliveries that wait are sent by the new values."""
 
 class RemoteEntries(Noun):
@@ -1023,8 +1024,8 @@ class BlockingEndpoints(Noun):
     def create(self, pipeline: str, url: str, *, events: Strings = ['*'],
             filter: JsonObject | None = None, secret: str = "", headers: JsonObject = {},
             format: Literal["standard", "cloudevents", "cloudevents-binary", "slack", "discord"] = "standard",
-            ordered: bool = False, rate: int = 0, description: str = "",
-            idempotency_key: str | None = None) -> EndpointCreated:
+            template: JsonObject | None = None, ordered: bool = False, rate: int = 0,
+            description: str = "", idempotency_key: str | None = None) -> EndpointCreated:
         """Create an endpoint. It gets the events from now on."""
     def delete(self, pipeline: str, id: str, *,
             idempotency_key: str | None = None) -> EndpointDeleted:
@@ -1048,8 +1049,9 @@ class BlockingEndpoints(Noun):
             events: Strings | None = None, filter: JsonObject | None = None,
             headers: JsonObject | None = None,
             format: Literal["standard", "cloudevents", "cloudevents-binary", "slack", "discord"] | None = None,
-            ordered: bool | None = None, rate: int | None = None, description: str | None = None,
-            active: bool | None = None, idempotency_key: str | None = None) -> EndpointView:
+            template: JsonObject | None = None, ordered: bool | None = None,
+            rate: int | None = None, description: str | None = None, active: bool | None = None,
+            idempotency_key: str | None = None) -> EndpointView:
         """Change an endpoint. Deliveries that wait are sent by the new values."""
 
 class BlockingEntries(Noun):
@@ -1768,7 +1770,8 @@ class EmbeddedEndpoints(Noun):
     def create(self, url: str, *, events: Strings = ['*'], filter: JsonObject | None = None,
             secret: str = "", headers: JsonObject = {},
             format: Literal["standard", "cloudevents", "cloudevents-binary", "slack", "discord"] = "standard",
-            ordered: bool = False, rate: int = 0, description: str = "") -> EndpointCreated:
+            template: JsonObject | None = None, ordered: bool = False, rate: int = 0,
+            description: str = "") -> EndpointCreated:
         """Create an endpoint. It gets the events from now on."""
     def delete(self, id: str) -> EndpointDeleted:
         """Delete an endpoint with its deliveries."""
@@ -1789,7 +1792,8 @@ class EmbeddedEndpoints(Noun):
     def update(self, id: str, *, url: str | None = None, events: Strings | None = None,
             filter: JsonObject | None = None, headers: JsonObject | None = None,
             format: Literal["standard", "cloudevents", "cloudevents-binary", "slack", "discord"] | None = None,
-            ordered: bool | None = None, rate: int | None = None, description: str | None = None,
+            template: JsonObject | None = None, ordered: bool | None = None,
+            rate: int | None = None, description: str | None = None,
             active: bool | None = None) -> EndpointView:
         """Change an endpoint. Deliveries that wait are sent by the new values."""
 

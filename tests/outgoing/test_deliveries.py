@@ -152,6 +152,42 @@ def test_410_switches_the_endpoint_off_and_enable_sends_again(system: TestSystem
         assert ids[0] == ids[2]
 
 
+def test_a_template_makes_the_body(system: TestSystem) -> None:
+    uid = deploy(system)
+    template = {"title": "{{ type }}: {{ data.content }}", "tags": "{{ data.tags }}", "fixed": 1}
+    with WebhookReceiver() as receiver:
+        created = create(system, uid, receiver.url, template=template)
+        call(system, uid, "records.create", {"content": 'say "hi"', "tags": ["a", "b"]})
+        (request,) = receiver.wait(1)
+        Webhook(created["secret"]).verify(request.body, request.headers)
+        expected = {"title": 'record.created: say "hi"', "tags": ["a", "b"], "fixed": 1}
+        assert request.json == expected
+        change = {"id": created["endpoint"]["id"], "template": {"size": "{{ data.seq | round }}"}}
+        assert call(system, uid, "endpoints.update", change)["template"] == change["template"]
+        write(system, uid, "no number")
+        failing = wait_for(
+            lambda: [one for one in list_deliveries(system, uid) if one["tries"] and one["due"]],
+            "a template fails",
+        )
+        (tried,) = call(system, uid, "deliveries.get", {"id": failing[0]["id"]})["tries"]
+        assert (tried["status"], "round" in tried["answer"]) == (0, True)
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"template": {"a": "{{ data.content"}}, "template"),
+        ({"template": {"a": "{% for x in data %}{% endfor %}"}}, "template"),
+        ({"template": {"a": "x" * 17_000}}, "at most 16384"),
+        ({"template": {"a": "{{ type }}"}, "format": "slack"}, "leave out the format slack"),
+    ],
+)
+def test_a_wrong_template_is_refused(system: TestSystem, fields: Any, reason: str) -> None:
+    uid = deploy(system)
+    with pytest.raises(AssertionError, match=reason):
+        create(system, uid, "https://example.com", **fields)
+
+
 def test_recover_sends_failed_and_missing_events_of_a_period(system: TestSystem) -> None:
     uid = deploy(system)
     with WebhookReceiver(Reply(410, b"gone")) as receiver, WebhookReceiver() as late:

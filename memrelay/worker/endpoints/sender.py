@@ -16,8 +16,10 @@ from memrelay.memory.models.endpoints.outbox import Request
 from memrelay.memory.models.endpoints.schedule import Answer
 from memrelay.memory.models.endpoints.table import Secret
 from memrelay.pipelines.secret_references import SecretResolver
-from memrelay.worker.endpoints.formats import make_body
+from memrelay.worker.endpoints.cloudevents import JSON
+from memrelay.worker.endpoints.formats import Body, make_body
 from memrelay.worker.endpoints.signatures import sign
+from memrelay.worker.endpoints.templates import render
 
 TIMEOUT_S = 15.0
 # Bytes of an answer that are kept.
@@ -58,7 +60,7 @@ class Sender:
     async def _prepare(self, request: Request) -> HttpRequest:
         """Return the request.
 
-        Raises LookupError and ValueError for a secret that cannot be used.
+        Raises LookupError and ValueError for a secret or a template that cannot be used.
         """
         delivery, spec = request.delivery, request.endpoint.spec
         now_ms = time.time_ns() // 1_000_000
@@ -67,7 +69,11 @@ class Sender:
         secrets = [
             await self._read(one.value, host) for one in _in_force(request.endpoint.secrets, now_ms)
         ]
-        body = make_body(spec.format, delivery.id, request.event)
+        if spec.template is None:
+            body = make_body(spec.format, delivery.id, request.event)
+        else:
+            content = await asyncio.to_thread(render, spec.template, request.event)
+            body = Body({"content-type": JSON}, content)
         signed = sign(secrets, delivery.id, now_ms // 1000, body.content)
         headers = body.headers | {"User-Agent": USER_AGENT}
         return HttpRequest(

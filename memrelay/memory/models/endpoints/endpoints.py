@@ -11,6 +11,7 @@ from pydantic import Field
 
 from memrelay.guarded_http.rules import shorten_url
 from memrelay.memory.engine.feed import TYPES
+from memrelay.memory.engine.models import load
 from memrelay.memory.engine.store import Transaction
 from memrelay.memory.engine.timestamps import Moment, format_time
 from memrelay.memory.errors import RecordNotFound, Refused
@@ -39,6 +40,8 @@ OUR_HEADERS = frozenset(
         "transfer-encoding",
     )
 )
+# The check of templates, which a worker loads for the first one.
+CHECK_TEMPLATE = "memrelay.worker.endpoints.templates:check_template"
 Format = Literal["standard", "cloudevents", "cloudevents-binary", "slack", "discord"]
 Url = Annotated[str, Field(min_length=1, max_length=MAX_URL)]
 Events = Annotated[
@@ -59,6 +62,7 @@ class EndpointView:
     events: tuple[str, ...]
     filter: Any
     format: str
+    template: dict[str, Any] | None
     headers: dict[str, str]
     ordered: bool
     rate: int
@@ -99,6 +103,9 @@ class NewEndpoint:
     """Further headers, at most 16."""
     format: Format = "standard"
     """The form of the body."""
+    template: dict[str, Any] | None = None
+    """The body as a JSON object whose strings are templates over `type`, `timestamp` and `data`, in
+    place of a format."""
     ordered: bool = False
     """Send the events of a store one after the other, each until it succeeds or ends."""
     rate: Rate = 0
@@ -194,6 +201,8 @@ class EndpointUpdate:
     """The new headers."""
     format: Format | None = None
     """The new form of the body."""
+    template: dict[str, Any] | None = None
+    """The new template of the body; `{}` for none."""
     ordered: bool | None = None
     """Whether the events of a store are sent one after the other."""
     rate: Rate | None = None
@@ -340,6 +349,7 @@ def _view(table: EndpointTable, endpoint: Endpoint) -> EndpointView:
         spec.events,
         spec.filter,
         spec.format,
+        spec.template,
         dict(spec.headers),
         spec.ordered,
         spec.rate,
@@ -361,6 +371,7 @@ def _make_spec(new: NewEndpoint) -> EndpointSpec:
     for glob in new.events:
         _check_event(glob)
     _check_headers(new.headers)
+    _check_template(new)
     headers = tuple(new.headers.items())
     return EndpointSpec(
         new.url,
@@ -371,6 +382,7 @@ def _make_spec(new: NewEndpoint) -> EndpointSpec:
         new.ordered,
         new.rate,
         new.description,
+        new.template or None,
     )
 
 
@@ -432,6 +444,20 @@ def _check_headers(headers: dict[str, str]) -> None:
             )
         if lower in OUR_HEADERS or lower.startswith(("webhook-", "ce-")):
             raise Refused(f"header {name!r} is set by the delivery itself; leave it out")
+
+
+def _check_template(new: NewEndpoint) -> None:
+    if not new.template:
+        return
+    if new.format != "standard":
+        raise Refused(
+            f"`template` is a body of its own: leave out the format {new.format}, or set the "
+            "template to {}"
+        )
+    try:
+        load(CHECK_TEMPLATE)(new.template)
+    except ValueError as error:
+        raise Refused(f"template: {error}") from error
 
 
 def _make_secret() -> str:

@@ -28,6 +28,8 @@ class EndpointSpec:
     ordered: bool = False
     rate: int = 0
     description: str = ""
+    # A body as JSON whose strings are templates, None for that of the format.
+    template: Any = None
 
 
 class Secret(NamedTuple):
