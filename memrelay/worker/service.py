@@ -39,7 +39,7 @@ from memrelay.worker.ownership.host_locks import HostLocks
 from memrelay.worker.run.batch import Batch, Checkpoint
 from memrelay.worker.run.queries import Queries
 from memrelay.worker.session import Session, SessionMemory
-from memrelay.worker.shared import EmbeddingThread, PlanCache, WorkerContext
+from memrelay.worker.shared import SENDER, EmbeddingThread, PlanCache, WorkerContext
 from memrelay.worker.waiting import wait
 
 log = get_logger(__name__)
@@ -128,7 +128,7 @@ class Worker:
             stack.callback(journal.close)
             deferred_calls.journal = journal
             stack.callback(deferred_calls.close)
-            batch, queries = self._find_classes(deferred_calls)
+            batch, queries, sender = self._find_classes(deferred_calls)
             questions = QuestionEmbedder(embedding.embedder)
             stack.callback(questions.close)
             threads = self._start_threads(questions, stack)
@@ -152,16 +152,19 @@ class Worker:
                 options.outgoing,
                 batch=batch,
                 queries=queries,
+                sender=sender,
             )
             await self._serve(threads, shared, SessionMemory(host_locks))
 
-    def _find_classes(self, runner: DeferredCallRunner) -> tuple[type[Batch], type[Queries]]:
-        """Return the classes that run the inputs. With tracing, they record spans."""
+    def _find_classes(self, runner: DeferredCallRunner) -> tuple[type[Batch], type[Queries], str]:
+        """Return the classes that run the inputs, and the place of the one that sends deliveries.
+        With tracing, they record spans.
+        """
         if not self._options.has_tracing:
-            return Batch, Queries
+            return Batch, Queries, SENDER
         traced = importlib.import_module("memrelay.worker.tracing.traced")
         runner.trace(traced.execute_traced, traced.TracedRequester)
-        return traced.TracedBatch, traced.TracedQueries
+        return traced.TracedBatch, traced.TracedQueries, traced.SENDER
 
     def _start_threads(
         self, questions: QuestionEmbedder, stack: AsyncExitStack

@@ -33,6 +33,8 @@ from memrelay.worker.run.queries import Queries
 
 log = get_logger(__name__)
 Result = TypeVar("Result")
+# Sends the deliveries to endpoints.
+SENDER = "memrelay.worker.endpoints.sender:Sender"
 # The lowest priority of a thread, as `nice` counts.
 LOWEST_PRIORITY = 19
 # Characters of a library's error that are reported.
@@ -135,7 +137,8 @@ class WorkerContext:
     """Created once per worker.
 
     `database` is the number of the server's database. `storage` is the same for all workers that
-    can serve the same stores. `batch` and `queries` are subclasses in a worker with tracing.
+    can serve the same stores. `batch` and `queries` are subclasses in a worker with tracing, and so
+    is what `sender` names, which the first endpoint loads.
     """
 
     catalog: Catalog
@@ -157,3 +160,4 @@ class WorkerContext:
     public_limit: PublicMessageLimit = field(default_factory=PublicMessageLimit)
     batch: type[Batch] = Batch
     queries: type[Queries] = Queries
+    sender: str = SENDER

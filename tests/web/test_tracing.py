@@ -15,11 +15,13 @@ from memrelay.cli.tracing import wants_tracing
 from memrelay.tracing.provider import derive_trace_id, find_bound
 from tests.support.blocks import MINE, make_waiting
 from tests.support.bundles import STORE, Json, make_agent, make_bundle, make_uid
+from tests.support.calls import call as make_call
 from tests.support.http import ask
 from tests.support.mcp_calls import make_request
 from tests.support.otlp_receiver import OtlpReceiver, ReceivedSpan, receive_spans
 from tests.support.waiting import wait_for
 from tests.support.web_system import WebSystem
+from tests.support.webhook_receiver import WebhookReceiver
 
 NEWS, NOTES = "traced_news", "instances/${pipeline_uid}/notes"
 PUBLIC: Json = {"swarms": [{"name": NEWS, "visibility": "public"}]}
@@ -76,6 +78,7 @@ def traced() -> Iterator[Traced]:
             bundles=make_bundles(),
             environment=receiver.environment,
             limits={"first_pause_s": 0.05, "longest_pause_s": 0.2, "retries": 100},
+            outgoing={"open_for": ["endpoints"]},
         )
         yield Traced(web, receiver)
 
@@ -199,6 +202,30 @@ def test_a_replay_belongs_to_the_trace_of_its_message(traced: Traced, tmp_path: 
     assert (failed.attributes["memrelay.failure"], failed.parent) == ("dead_letter", context.span)
     sent = traced.receiver.await_span(lambda span: span.id == replayed.parent, "the replay")
     assert (sent.kind, sent.parent, replayed.failed) == ("producer", failed.id, False)
+
+
+def test_a_delivery_and_a_replayed_input_belong_to_the_trace(traced: Traced) -> None:
+    context, system = make_context(), traced.web.system
+    uid = traced.web.deploy(
+        make_agent("writer", "memory_write", {"memory_id": STORE}, senders="User"), inputs_days=1
+    )
+    with WebhookReceiver() as receiver:
+        make_call(system, uid, "endpoints.create", {"url": receiver.url})
+        system.client.enter(uid, "tea", traceparent=context.header)
+        system.client.enter(uid, "milk")
+        requests = {one.json["data"]["content"]: one for one in receiver.wait(2)}
+
+        (consumer,) = await_consumers(traced, context, 1)
+        span = traced.receiver.await_span(lambda span: span.name == "deliver", "the delivery")
+        assert (span.trace, span.parent, span.kind) == (context.trace, consumer.id, "producer")
+        assert span.attributes["http.response.status_code"] == 200
+        assert span.attributes["messaging.message.id"] == requests["tea"].id
+        assert requests["tea"].headers["traceparent"] == f"00-{context.trace}-{span.id}-01"
+        assert "traceparent" not in requests["milk"].headers
+        path, which = f"/v1/pipelines/{uid}/inputs/replay", "swarm == 'chat'"
+        replay = traced.web.post(path, {"as_new": True, "filter": which})
+        assert replay.json["replayed"] == 2
+        await_consumers(traced, context, 2)
 
 
 def test_a_deferred_call_and_its_operations_belong_to_the_trace(traced: Traced) -> None:

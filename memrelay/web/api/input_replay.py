@@ -161,4 +161,5 @@ def _make_entry(uid: str, item: dict[str, Any], prefix: str) -> NewEntry:
         op=item["operation"],
         store=item["store"],
         actor=item["actor"],
+        traceparent=item["traceparent"],
     )

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from memrelay.guarded_http.client import GuardedClient
 from memrelay.logs import get_logger
 from memrelay.memory.engine.connection import translate_errors
+from memrelay.memory.engine.models import load
 from memrelay.memory.engine.stores import OpenStores
 from memrelay.memory.engine.threads import DatabaseThread
 from memrelay.memory.errors import StoreBusy
@@ -59,7 +60,9 @@ class Courier:
         self._thread, self._shared, self._wake = thread, shared, wake
         self._client = GuardedClient(shared.outgoing, "endpoints", plan.uid)
         most_hops = shared.outgoing.max_hops
-        self._sender = Sender(self._client, shared.secrets, plan.uid, most_hops)
+        self._sender: Sender = load(shared.sender)(
+            self._client, shared.secrets, plan.uid, most_hops
+        )
         # The endpoint of each delivery that is being sent, by its id.
         self._under_way: dict[str, str] = {}
         self._tasks = set[asyncio.Task[None]]()

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import orjson
@@ -15,6 +16,7 @@ from memrelay.tracing.context import MarkError, set_error, to_traceparent
 from memrelay.tracing.provider import OPTIONS, TRACER
 from memrelay.worker.run.batch import Batch, BatchResult
 from memrelay.worker.run.cascade import Cascade
+from memrelay.worker.run.causes import has_causes, note_cause
 from memrelay.worker.run.inputs import Call, Entry, Input, Work
 from memrelay.worker.run.outcome import Outcome
 from memrelay.worker.tracing.cascade import TracedCascade
@@ -85,7 +87,7 @@ class TracedBatch(Batch):
         """Run one input. `spans` gets those of its blocks."""
         has_ended = False
         try:
-            with use(span), MarkError(span):
+            with use(span), MarkError(span), self._note_trace(one):
                 outcome = super()._run_one(one)
             has_ended = True
         finally:
@@ -95,6 +97,13 @@ class TracedBatch(Batch):
         self._others += spans
         self._consumers.append(finish(span))
         return outcome
+
+    def _note_trace(self, one: Work) -> AbstractContextManager[None]:
+        """Note the trace of an input for the deliveries of its changes."""
+        if not has_causes(self._stores, one.plan):
+            return nullcontext()
+        traceparent = self._traced.traceparent
+        return note_cause(self._stores, one.plan, self._traced.touched, traceparent=traceparent)
 
     def _announce(self, span: Span, outcome: Outcome) -> str:
         """Return the trace context for what follows. Messages on public swarms have a span."""

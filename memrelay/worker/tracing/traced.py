@@ -5,4 +5,7 @@ from memrelay.worker.tracing.batch import TracedBatch
 from memrelay.worker.tracing.deferred_calls import execute_traced
 from memrelay.worker.tracing.queries import TracedQueries
 
-__all__ = ["TracedBatch", "TracedQueries", "TracedRequester", "execute_traced"]
+# Loaded with the first endpoint.
+SENDER = "memrelay.worker.endpoints.traced_sender:TracedSender"
+
+__all__ = ["SENDER", "TracedBatch", "TracedQueries", "TracedRequester", "execute_traced"]

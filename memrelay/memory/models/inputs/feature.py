@@ -11,7 +11,7 @@ from memrelay.memory.models.inputs.table import DAY_MS, InputTable, owner_of
 
 # Fields of an entry that belong to one delivery, and not to the input.
 NOT_KEPT = frozenset({b"reply", b"replay_of"})
-PUBLISHED = b"published"
+PUBLISHED, TRACEPARENT = b"published", b"traceparent"
 
 
 class KeptInputs(Feature):
@@ -62,6 +62,7 @@ def _fields_of(work: Any) -> list[bytes]:
     address = [b"agent", work.only_agent] if work.only_agent else [b"swarm", work.swarm]
     fields = [*address, b"data", work.texts[0], b"id", work.producer_id]
     fields += [b"hop", str(work.hop or ""), PUBLISHED, "1" if work.published > 0 else ""]
+    fields += [TRACEPARENT, work.traceparent]
     encoded = [one if isinstance(one, bytes) else one.encode() for one in fields]
     pairs = zip(encoded[::2], encoded[1::2], strict=True)
     return [part for name, value in pairs if value for part in (name, value)]

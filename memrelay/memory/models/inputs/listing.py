@@ -65,6 +65,8 @@ class InputView:
     """Of a message from another pipeline: that pipeline and the first input of the chain."""
     published: bool
     """Whether it was on the public swarm already."""
+    traceparent: str
+    """The trace context with which it came."""
     data: str
     """The envelope, or the input of the operation, as JSON."""
     kept_in: str
@@ -154,6 +156,7 @@ def _view(one: KeptInput, name: str, uid: str, tables: Sequence[InputTable]) -> 
         one.text(b"hop"),
         one.text(b"origin"),
         bool(one.field(b"published")),
+        one.text(b"traceparent"),
         one.text(b"data"),
         name,
         bool(key) and any(table.remembers(digest) for table in tables),
