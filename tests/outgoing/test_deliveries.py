@@ -257,8 +257,12 @@ def test_an_erased_text_is_not_sent(system: TestSystem) -> None:
         receiver.usual = Reply()
         (delivery, *_) = list_deliveries(system, uid, type="record.created")
         call(system, uid, "deliveries.redeliver", {"id": delivery["id"]})
-        left = {"guid": guid, "store": f"instances/{uid}/notes", "erased": True}
-        wait_for(lambda: left in [one.json["data"] for one in receiver.requests], "it is sent")
+        left = {"id": guid, "guid": guid, "store": f"instances/{uid}/notes", "erased": True}
+        whole = {"type": "record.created", "timestamp": delivery["at"], "data": left}
+        wait_for(
+            lambda: (delivery["id"], whole) in [(one.id, one.json) for one in receiver.requests],
+            "it is sent",
+        )
 
 
 @pytest.mark.parametrize(

@@ -218,7 +218,8 @@ def _read_data(stores: OpenStores, delivery: Delivery) -> dict[str, Any]:
     stored = records.by_guid(delivery.subject)
     if stored is None:
         was_deleted = records.versions.count_of(delivery.subject) > 0
-        return ids | ({"deleted": True} if was_deleted else {"erased": True})
+        gone = {"deleted": True} if was_deleted else {"id": delivery.subject, "erased": True}
+        return ids | gone
     if is_closed(delivery.store) or stored.state.encrypted:
         return ids
     return asdict(view(stored.state.record, stored.state.extras)) | {"store": delivery.store}
