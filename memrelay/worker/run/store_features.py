@@ -33,8 +33,11 @@ def find_features(plans: Sequence[Plan], stores: OpenStores) -> dict[str, frozen
 
 
 def _open_stores(plan: Plan) -> list[str]:
-    """Return the stores that may keep inputs. Those of closed stores hold values to seal."""
-    return [name for name in plan.all_stores if not is_closed(name)]
+    """Return the stores that may keep inputs. Those of closed stores hold values to seal, and
+    those of endpoints hold secrets.
+    """
+    endpoints = plan.built_in_stores[ENDPOINTS]
+    return [name for name in plan.all_stores if not is_closed(name) and name != endpoints]
 
 
 def find_inputs_days(plans: Sequence[Plan]) -> dict[str, float]:
