@@ -1,4 +1,4 @@
-"""What led to changes: the hops and the trace context of the input that made them.
+"""The causes of changes: hops and trace context of the input that made them.
 
 Deliveries continue both. Most inputs have neither, so most changes have no row here.
 """

@@ -31,8 +31,8 @@ class Answer(NamedTuple):
     """The answer to a try.
 
     `status` is the HTTP status, 0 without an answer. `text` is the beginning of the answer, or why
-    there was none. `retry_after_s` is the pause that the receiver asks for, 0 for none. `is_final`:
-    no request was made, and none ever will be, which says nothing about the receiver.
+    there was none. `retry_after_s` is the pause that the receiver asks for, 0 for none. With
+    `is_final`, no request was made or ever will be. That says nothing about the receiver.
     """
 
     status: int
