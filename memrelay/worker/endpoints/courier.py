@@ -142,7 +142,7 @@ class Courier:
         for delivery, _ in answers:
             self._under_way.pop(delivery.id, None)
         more, has_removed = collect(stores, self.store, self._sources, now_ms)
-        more |= recover(stores, self.store, self._sources, now_ms)
+        more |= recover(stores, self.store, self._sources)
         self._must_rewrite |= has_removed
         if self._must_rewrite:
             with suppress(StoreBusy):  # another program reads the file; the next round tries again

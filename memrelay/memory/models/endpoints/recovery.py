@@ -14,14 +14,16 @@ from memrelay.memory.models.endpoints.outbox import (
     MOST_WAITING,
     make_rows,
 )
-from memrelay.memory.models.endpoints.table import EndpointTable, Recovery
+from memrelay.memory.models.endpoints.table import WAITING, EndpointTable, Recovery
 
 
-def recover(stores: OpenStores, name: str, sources: Sequence[str], now_ms: int) -> bool:
+def recover(stores: OpenStores, name: str, sources: Sequence[str]) -> bool:
     """Look at the next changes of a recovery. Return whether there are more, or other recoveries.
 
     `name` is the store of the endpoints, `sources` are the stores of the pipeline. Deliveries that
-    exist are left as they are. Raises StoreBusy, StoreBroken and StoreFenced.
+    exist are left as they are. While too many wait, nothing is added.
+
+    Raises StoreBusy, StoreBroken and StoreFenced.
     """
     table = stores.get(name).table(EndpointTable)
     recovery = table.find_recovery()
@@ -33,6 +35,8 @@ def recover(stores: OpenStores, name: str, sources: Sequence[str], now_ms: int) 
         with stores.get(name).transaction():
             table.end_recovery(recovery)
         return True
+    if table.counts(endpoint.id)[WAITING] > MOST_WAITING - CHANGES_TOGETHER:
+        return False
     store = stores.get(source)
     after = recovery.n if source == recovery.store else _find_start(store, recovery.since)
     changes = store.feed.after(after, CHANGES_TOGETHER)
@@ -42,7 +46,6 @@ def recover(stores: OpenStores, name: str, sources: Sequence[str], now_ms: int) 
     has_more = len(changes) == CHANGES_TOGETHER and changes[-1].at < recovery.until
     with stores.get(name).transaction():
         table.add(rows)
-        table.fail_oldest(endpoint.id, MOST_WAITING, now_ms)
         table.note_recovery(recovery, source, changes[-1].n if has_more else -1)
     return True
 
