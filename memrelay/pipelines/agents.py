@@ -100,7 +100,7 @@ def _compile_answer(spec: AgentSpec, path: JsonPath, report: Report) -> JsonTemp
     answer, at = spec.wf_webhook_answer, (*path, "wf_webhook_answer", "template")
     if answer is None or not answer.template:
         return None
-    if not _fits_with_other_templates(answer.template, at, report):
+    if not fits_with_other_templates(answer.template, at, report):
         return None
     try:
         return JsonTemplate(answer.template)
@@ -176,7 +176,7 @@ def read_args(
     templates = [(key, values.get(key)) for key in TEMPLATES]
     templates += [(key, [values.get(key)]) for key in block.args.template_arguments]
     for key, template in templates:
-        if not _fits_with_other_templates(template, (*path, key), report):
+        if not fits_with_other_templates(template, (*path, key), report):
             return None
     args, invalid = _validated(block, values, path, report)
     if invalid:
@@ -217,7 +217,7 @@ def _known_args(
     return values
 
 
-def _fits_with_other_templates(template: object, path: JsonPath, report: Report) -> bool:
+def fits_with_other_templates(template: object, path: JsonPath, report: Report) -> bool:
     """Return whether all templates of the bundle together are short enough to compile."""
     sources = {template} if isinstance(template, str) else {*_list_texts(template)}
     report.templates |= sources

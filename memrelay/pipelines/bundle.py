@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 from ipaddress import ip_network
 from typing import Annotated, Any, ClassVar, Literal
+from urllib.parse import urlsplit
 
 from pydantic import (
     AfterValidator,
@@ -23,6 +24,16 @@ from memrelay.blocks.memory_args import DEFAULT_LANGUAGE, Language
 from memrelay.blocks.templates import MAX_SOURCE
 from memrelay.bus.keys import PUBLIC, SWARM, UID
 from memrelay.bus.message import MAX_WEBHOOK_BYTES
+from memrelay.memory.endpoint_rules import (
+    Description,
+    EventTypes,
+    Filter,
+    Format,
+    Headers,
+    Rate,
+    Url,
+    is_reference,
+)
 from memrelay.memory.engine.time_zones import MaybeZone
 from memrelay.memory.field_descriptions import DescribedModel
 from memrelay.pipelines.cron import MAX_LENGTH as MAX_CRON
@@ -49,6 +60,7 @@ _NAME = _unfilled(SWARM.pattern)
 # The same as in memory.memory_id, which this package may not import.
 _PART = _unfilled(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
 
+ENDPOINT_NAME = r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,49}"
 NAME: JsonDict = {"pattern": f"^{_NAME}$"}
 NAME_OR_NONE: JsonDict = {"pattern": f"^({_NAME})?$"}
 PIPELINE_UID: JsonDict = {"pattern": f"^({_TOKEN}|{UID.pattern})?$", "not": {"const": PUBLIC}}
@@ -148,6 +160,10 @@ def _args(value: object) -> object:
     raise ValueError("must be an object, or JSON text of one")
 
 
+def _list_secrets(given: str | tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(name for name in ((given,) if isinstance(given, str) else given) if name)
+
+
 FlagText = Annotated[str, Field(pattern=FLAG_TEXT)]
 Flag = Annotated[bool, BeforeValidator(as_flag, json_schema_input_type=bool | FlagText)]
 Names = Annotated[str | tuple[str, ...], BeforeValidator(_names)]
@@ -230,6 +246,53 @@ class StoreSpec(Part):
     vectors: Flag = False
     """Make vectors of all records, so that ranked searches find them by meaning. A memory_search
     with mode `hybrid` or `semantic` does it too."""
+
+
+class DeclaredEndpoint(Part):
+    """An endpoint: a URL of another service that gets a signed webhook for each change."""
+
+    model_config = ConfigDict(json_schema_extra={"required": ["name", "url"]})
+
+    name: str = Field("", json_schema_extra={"pattern": f"^(?!ep_){_unfilled(ENDPOINT_NAME)}$"})
+    """The id of the endpoint, unique in the pipeline."""
+    url: Url = ""
+    """The URL: https://... or its place, `env:NAME` or `file:NAME`."""
+    secret: Secrets = ""
+    """Place of the secret that signs, `env:NAME` or `file:NAME`. A list of two, the new and the old
+    one, makes both sign. By default, one is made; `endpoints rotate` makes another and shows it."""
+    events: EventTypes = ("*",)
+    """Types of events, such as `record.created`; `*` stands for any characters."""
+    filter: Filter | None = None
+    """Only events about records that pass this filter (docs/filters.md)."""
+    headers: Headers = Field(default_factory=dict)
+    """Further headers, at most 16."""
+    format: Format = "standard"
+    """The form of the body."""
+    template: dict[str, Any] | None = None
+    """The body as a JSON object whose strings are templates over `type`, `timestamp` and `data`, in
+    place of a format."""
+    ordered: Flag = False
+    """Send the events of a store one after the other, each until it succeeds or ends."""
+    rate: Rate = 0
+    """The maximum number of deliveries a second; 0 for no limit."""
+    description: Description = ""
+    """What the endpoint is for."""
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """Return the places of its secrets, () if one is made."""
+        return _list_secrets(self.secret)
+
+    @property
+    def host(self) -> str:
+        """Return the host of the URL, "" if the URL is a secret."""
+        return "" if is_reference(self.url) else urlsplit(self.url).hostname or ""
+
+    @property
+    def references(self) -> tuple[tuple[str, str], ...]:
+        """Return (key, reference) of each secret that its requests have."""
+        url = (("url", self.url),) if is_reference(self.url) else ()
+        return (*url, *(("secret", reference) for reference in self.secrets))
 
 
 class AnswerSpec(DescribedModel):
@@ -375,8 +438,7 @@ class AgentSpec(Part):
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        given = self.wf_webhook_secret
-        return tuple(name for name in ((given,) if isinstance(given, str) else given) if name)
+        return _list_secrets(self.wf_webhook_secret)
 
     @property
     def key_form(self) -> KeyForm:
@@ -408,6 +470,8 @@ class Bundle(Part):
     """Aliases in display order."""
     swarms: tuple[SwarmSpec, ...] = ()
     stores: tuple[StoreSpec, ...] = ()
+    endpoints: tuple[DeclaredEndpoint, ...] = ()
+    """URLs of other services that get the changes of the pipeline's stores as signed webhooks."""
     timezone: MaybeZone = ""
     """Time zone of days such as `yesterday` in queries, like `Europe/Berlin`. A deploy sets the
     default: `memory.timezone` of the settings, else UTC. Stored times are UTC."""

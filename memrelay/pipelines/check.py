@@ -8,8 +8,16 @@ from pydantic import ValidationError
 
 from memrelay.memory.engine.time_zones import DEFAULT_ZONE
 from memrelay.pipelines.agents import check_agent
-from memrelay.pipelines.bundle import AgentSpec, Bundle, Part, StoreSpec, SwarmSpec
+from memrelay.pipelines.bundle import (
+    AgentSpec,
+    Bundle,
+    DeclaredEndpoint,
+    Part,
+    StoreSpec,
+    SwarmSpec,
+)
 from memrelay.pipelines.checked import Checked, CheckedAgent, CheckedBundle
+from memrelay.pipelines.endpoints import check_endpoint_references, check_endpoints
 from memrelay.pipelines.json_text import fits, parse_bundle
 from memrelay.pipelines.message_checks import check_mismatches, check_swarm_schemas
 from memrelay.pipelines.report import JsonPath, Report, did_you_mean, quoted
@@ -64,7 +72,7 @@ def _check_object(
 ) -> CheckedBundle:
     uid = choose_uid(given_uid, value, report)
     filled = fill(value | {"pipeline_uid": uid}, uid, report)
-    bundle, agents, swarms, stores = read_bundle(filled, report)
+    bundle, agents, swarms, stores, endpoints = read_bundle(filled, report)
     checked = [check_agent(spec, ("agents", at), uid, report) for at, spec in agents.items()]
     check_aliases(agents, report)
     check_swarms(swarms, agents, report)
@@ -76,10 +84,12 @@ def _check_object(
     valid = [agent for agent in checked if agent is not None]
     languages = check_stores(stores, [agent.args.store for agent in valid], report)
     check_display_order(bundle.display_order, agents, report)
+    check_endpoints(endpoints, report)
     _check_inputs_days(bundle.inputs_days, report)
     source = orjson.dumps(filled, option=orjson.OPT_SORT_KEYS)
     fits(source, report)
     if secrets is not None:
+        check_endpoint_references(endpoints, uid, secrets, report)
         check_block_references(dict(zip(agents, checked, strict=True)), secrets, report)
         check_references(agents, secrets, report)
     if public_url is not None:
@@ -100,6 +110,7 @@ def _check_object(
         timezone=zone,
         inputs_days=bundle.inputs_days,
         message_checks=message_checks,
+        endpoints=tuple(endpoints.values()),
     )
 
 
@@ -130,11 +141,12 @@ class BundleParts(NamedTuple):
     agents: dict[int, AgentSpec]
     swarms: dict[int, SwarmSpec]
     stores: dict[int, StoreSpec]
+    endpoints: dict[int, DeclaredEndpoint]
 
 
 def read_bundle(value: dict[str, Any], report: Report) -> BundleParts:
     """Return the bundle and its parts, read key by key, so that an invalid key hides no other."""
-    lists = ("agents", "swarms", "stores")
+    lists = ("agents", "swarms", "stores", "endpoints")
     head = {key: inner for key, inner in value.items() if key not in lists}
     check_keys(value, Bundle, (), report)
     if value.get("agents") is None:
@@ -144,6 +156,7 @@ def read_bundle(value: dict[str, Any], report: Report) -> BundleParts:
         read_parts(AgentSpec, value.get("agents"), ("agents",), report),
         read_parts(SwarmSpec, value.get("swarms"), ("swarms",), report),
         read_parts(StoreSpec, value.get("stores"), ("stores",), report),
+        read_parts(DeclaredEndpoint, value.get("endpoints"), ("endpoints",), report),
     )
 
 

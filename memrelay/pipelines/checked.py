@@ -14,6 +14,7 @@ from memrelay.blocks.contract import Agent, Block, BlockArgs
 from memrelay.blocks.templates import JsonTemplate
 from memrelay.bus.keys import PUBLIC
 from memrelay.memory.engine.time_zones import DEFAULT_ZONE
+from memrelay.pipelines.bundle import DeclaredEndpoint
 from memrelay.pipelines.cron import CronSchedule
 from memrelay.pipelines.expressions import Expression
 from memrelay.pipelines.flow import Flow
@@ -116,7 +117,7 @@ class CheckedBundle:
     stores, by memory_id. `feeds` are the declared stores with a change feed, and
     `embedded` those with vectors. `timezone` is the zone of queries that name none.
     Its stores keep inputs for `inputs_days`, 0 for none.
-    `message_checks` are the schemas of its swarms by name.
+    `message_checks` are the schemas of its swarms by name. `endpoints` are those that it declares.
     """
 
     uid: str
@@ -132,6 +133,7 @@ class CheckedBundle:
     timezone: str = DEFAULT_ZONE
     inputs_days: float = 0
     message_checks: Mapping[str, MessageCheck] = field(default_factory=dict)
+    endpoints: tuple[DeclaredEndpoint, ...] = ()
 
     @property
     def swarms(self) -> tuple[str, ...]:

@@ -234,11 +234,14 @@ class Plan:
     - `programs`: names under which its agents write
     - `languages`: of stores that declare one, by memory_id; `timezone`: of queries
     - `inputs_days`: for how long the stores keep inputs; 0 for none
+    - `endpoints`: those that the bundle declares
+    - `deployed_at_ms`: when it was deployed last, for a plan in service
     - `feeds`: stores with a change feed: all `built_in_stores`, and those that declare one
     """
 
     def __init__(self, bundle: CheckedBundle) -> None:
         self.uid, self.name, self.hash = bundle.uid, bundle.name, bundle.hash
+        self.deployed_at_ms = 0
         self.programs = frozenset(
             one.agent.username for one in bundle.agents if not one.is_publisher
         )
@@ -285,7 +288,7 @@ class Plan:
         searched = {agent.store for agent in planned if agent.args.embeds}
         self.embedded_stores = frozenset(searched | (bundle.embedded & set(self.all_stores)))
         self.languages, self.timezone = bundle.languages, bundle.timezone
-        self.inputs_days = bundle.inputs_days
+        self.inputs_days, self.endpoints = bundle.inputs_days, bundle.endpoints
         self.feeds = bundle.feeds | frozenset(self.built_in_stores.values())
 
     def subscriber(self, alias: str) -> PlannedAgent | None:

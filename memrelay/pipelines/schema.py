@@ -11,7 +11,15 @@ from memrelay.blocks.contract import Block
 from memrelay.blocks.registry import built_in_blocks
 from memrelay.pipelines import bundle as forms
 from memrelay.pipelines.agents import ai_block
-from memrelay.pipelines.bundle import AI_CLASS, AgentSpec, Bundle, Part, StoreSpec, SwarmSpec
+from memrelay.pipelines.bundle import (
+    AI_CLASS,
+    AgentSpec,
+    Bundle,
+    DeclaredEndpoint,
+    Part,
+    StoreSpec,
+    SwarmSpec,
+)
 
 Schema = dict[str, Any]
 
@@ -23,7 +31,7 @@ def json_schema() -> Schema:
     models: list[type[BaseModel]] = [Bundle, ai_args, *(block.args for block in blocks.values())]
     refs, schema = models_json_schema([(model, "validation") for model in models])
     args = {name: refs[block.args, "validation"] for name, block in blocks.items()}
-    for part in (Bundle, AgentSpec, SwarmSpec, StoreSpec):
+    for part in (Bundle, AgentSpec, SwarmSpec, StoreSpec, DeclaredEndpoint):
         schema["$defs"][part.__name__] |= _key_names(part)
     for block in blocks.values():
         if "memory_id" in block.args.model_fields:

@@ -68,7 +68,7 @@ class SecretNotBound(LookupError):
 
 def describe_binding(reference: str, host: str) -> str:
     """Return why a secret is not sent to a host, "" for any host."""
-    where = f"to {host[:100]}" if host else "by blocks"
+    where = f"to {host[:100]}" if host else "anywhere"
     return f"the secret {reference[:100]} may not be sent {where}; add it to outgoing.secrets"
 
 
@@ -282,8 +282,13 @@ def check_block_references(
                 report.error(place, f"blocks may not use the secret {reference[:100]}", remedy)
         for reference, host in agent.args.sent_secrets:
             if not secrets.may_send(reference, host, agent.agent.pipeline):
-                fault, _, remedy = describe_binding(reference, host).partition("; ")
-                report.error(place, fault, f"ask the operator: {remedy} in the settings")
+                report_unbound(place, reference, host, report)
+
+
+def report_unbound(place: "JsonPath", reference: str, host: str, report: "Report") -> None:
+    """Report a secret that the operator has not allowed to send to a host, "" for any host."""
+    fault, _, remedy = describe_binding(reference, host).partition("; ")
+    report.error(place, fault, f"ask the operator: {remedy} in the settings")
 
 
 def _has_keys(agent: "CheckedAgent") -> bool:

@@ -73,12 +73,15 @@ class PlanCache:
 
         With `uids`, only theirs are compiled. Raises StoreBusy.
         """
-        plans = [
-            await self.version(one.uid, one.hash)
-            for one in await self._catalog.active()
-            if uids is None or one.uid in uids
-        ]
-        return [plan for plan in plans if plan is not None]
+        plans = []
+        for one in await self._catalog.active():
+            plan = (
+                await self.version(one.uid, one.hash) if uids is None or one.uid in uids else None
+            )
+            if plan is not None:
+                plan.deployed_at_ms = one.deployed_at
+                plans.append(plan)
+        return plans
 
     def _log_refused(self, known: tuple[str, str], faults: Sequence[Fault]) -> None:
         """Log once why a bundle is not served. Most often it names a block that is newer than this

@@ -38,7 +38,7 @@ RULES = {
         own=(
             *("blocks", "bus.keys", "bus.message"),
             *("memory.engine.memory_id", "memory.engine.time_zones"),
-            *("memory.field_descriptions", "memory.validation"),
+            *("memory.endpoint_rules", "memory.field_descriptions", "memory.validation"),
         ),
         never=(*REDIS, "apsw"),
     ),

@@ -9,7 +9,9 @@ MEMORY = "memrelay.memory"
 MODELS = f"{MEMORY}.models"
 CORE = ("engine", "records", "search")
 # What a model may import of memory, besides itself.
-SHARED = ("errors", "field_descriptions", "operations", "seal_keys", "validation")
+SHARED = (
+    *("endpoint_rules", "errors", "field_descriptions", "operations", "seal_keys", "validation"),
+)
 BELOW = tuple(f"{MEMORY}.{name}" for name in (*CORE, *SHARED))
 # The imports between models: recipes put items and entries of the others into a context.
 BETWEEN = {"recipes": ("named_memories", "shared_stores")}

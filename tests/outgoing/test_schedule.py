@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from memrelay.memory.models.endpoints.endpoints import matches, show_url
+from memrelay.memory.endpoint_rules import matches
+from memrelay.memory.models.endpoints.endpoints import show_url
 from memrelay.memory.models.endpoints.schedule import (
     PROBE_MS,
     Answer,

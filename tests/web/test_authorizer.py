@@ -182,6 +182,18 @@ def test_a_deploy_key_cannot_claim_the_webhooks_of_another_pipeline() -> None:
         assert "may not use env:SHOP_TOKEN; write file:${pipeline_uid}/NAME" in refused[0][1]
         assert "add mine_1:NAME to secrets.env" in refused[0][1]
         assert allowed == [201, 200]
+        admin = make_key(web_system.system.root, "admin", pipelines=("mine_1",))
+        wait_for(lambda: get(web_system, "/status", admin).status == 403, "the key is known")
+
+        def create(**fields: str) -> Answer:
+            endpoint = {"url": "https://example.com", **fields}
+            path = "/v1/pipelines/mine_1/endpoints"
+            return ask(web_system.url, "POST", path, endpoint, admin.headers)
+
+        status, detail = create(secret="env:SHOP_TOKEN").problem
+        assert (status, "may not use env:SHOP_TOKEN" in detail) == (403, True)
+        assert create(url=f"file:{shop}/token").status == 403
+        assert create(secret="env:MY_TOKEN").status == 201
         assert web_system.post(path, "tea").status == 200
         assert web_system.system.contents(shop) == ["tea"]
 

@@ -218,7 +218,7 @@ def test_a_crash_repeats_the_request_under_the_same_key(service: WebService) -> 
 @pytest.mark.parametrize(
     ("args", "secrets", "fault"),
     [
-        ({"url": "env:URL"}, NO_SECRETS, "the secret env:URL may not be sent by blocks"),
+        ({"url": "env:URL"}, NO_SECRETS, "the secret env:URL may not be sent anywhere"),
         ({"headers": {"A": {"secret": "env:K"}}}, None, "may not be sent to evil.example"),
         ({"secret": "env:K"}, None, "the secret env:K may not be sent to evil.example"),
         ({"url": "https://good.example/", "secret": "env:K"}, None, ""),

@@ -17,6 +17,7 @@ from pydantic import ValidationError
 
 from memrelay.bus.errors import CallFailed, NoAnswer
 from memrelay.bus.request import BROKEN, KEY_REUSED, UNAVAILABLE, NewCall
+from memrelay.memory.endpoint_rules import is_reference
 from memrelay.memory.errors import (
     Denied,
     NameTaken,
@@ -88,6 +89,8 @@ from memrelay.web.services import get_services
 NO_KEY_ACTOR = "http"
 # The built-in store of the operations that a JWT reaches. Its callers have no access `admin`.
 AGENT_STORE = "stores"
+# The operations whose fields may be references to secrets.
+ENDPOINTS, REFERENCES = "endpoints", ("url", "secret")
 # The value of ACTION for a new record.
 CREATED = "created"
 # Hexadecimal digits of the id of an agent's call.
@@ -120,6 +123,7 @@ def make_routes() -> list[web.AbstractRouteDef]:
 def make_handler(operation: Operation) -> Handler:
     """Return the handler of an operation's route."""
     route, has_store = route_of(operation), selects_store(operation)
+    has_references = operation.noun == ENDPOINTS
 
     @requires(*scopes_of(operation), is_for_agents=operation.store == AGENT_STORE)
     async def handle(request: web.Request) -> web.Response:
@@ -128,6 +132,8 @@ def make_handler(operation: Operation) -> Handler:
         data = await _read_input(request, operation, route)
         if operation.commands is not None:
             check_command(get_caller(request), operation, orjson.loads(data))
+        if has_references:
+            _check_references(request, uid, orjson.loads(data))
         store = request.query.get(STORE, "") if has_store else ""
         call = _make_call(request, operation, uid, data, store)
         output = hide_stored_text(request, operation, await send_call(request, call))
@@ -157,6 +163,8 @@ async def call_operation(
     check_command(caller, operation, input)
     caller.check_any(scopes_of(operation), uid)
     await get_services(request).directory.find(uid)
+    if operation.noun == ENDPOINTS:
+        _check_references(request, uid, input)
     call = _make_call(request, operation, uid, validate_input(operation, input), store)
     output = await send_call(request, call, timeout_s)
     return hide_stored_text(request, operation, output)
@@ -175,6 +183,16 @@ def _make_call(
         get_caller(request).name or NO_KEY_ACTOR,
         _parse_call_id(request) if operation.mutates else "",
     )
+
+
+def _check_references(request: web.Request, uid: str, input: Mapping[str, Any]) -> None:
+    """Check that a caller may name the secrets of an endpoint, as in a bundle. Raises NotAllowed.
+
+    Otherwise a limited key could send the secret of another pipeline.
+    """
+    given = [str(input.get(name) or "") for name in REFERENCES]
+    references = [one for one in given if is_reference(one)]
+    get_caller(request).check_secrets("endpoint", references, uid, get_services(request).secrets)
 
 
 def check_command(caller: Caller, operation: Operation, input: Mapping[str, Any]) -> None:
@@ -284,8 +302,10 @@ def _make_response(
     response = json_response(output, 201 if is_created else 200, **etag)
     if is_created:
         store = f"?{request.query_string}" if STORE in request.query else ""
-        record_id = next(output[name] for name in IN_PATH if name in output)
-        response.headers[hdrs.LOCATION] = f"{request.path}/{record_id}{store}"
+        # An item that is returned with more than itself, such as an endpoint with its secret.
+        item = output.get(operation.noun.removesuffix("s"), output)
+        item_id = next(item[name] for name in IN_PATH if name in item)
+        response.headers[hdrs.LOCATION] = f"{request.path}/{item_id}{store}"
     return response
 
 

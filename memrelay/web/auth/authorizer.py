@@ -1,7 +1,7 @@
 """Authentication by key or session, and authorization by scope and pipeline. Denies by default."""
 
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from typing import NamedTuple, Protocol
 
 from aiohttp import hdrs, web
@@ -128,19 +128,25 @@ class Caller(NamedTuple):
                     f"agent {agent.agent.alias}: the key is limited to certain pipelines, and this "
                     "memory_id is in none of them; begin it with instances/${pipeline_uid}/"
                 )
-            self._check_secrets(agent, bundle.uid, secrets)
+            references = _list_secrets(agent)
+            self.check_secrets(f"agent {agent.agent.alias}", references, bundle.uid, secrets)
+        for endpoint in bundle.endpoints:
+            references = tuple(reference for _, reference in endpoint.references)
+            self.check_secrets(f"endpoint {endpoint.name}", references, bundle.uid, secrets)
 
-    def _check_secrets(self, agent: CheckedAgent, uid: str, secrets: SecretResolver) -> None:
+    def check_secrets(
+        self, owner: str, references: Iterable[str], uid: str, secrets: SecretResolver
+    ) -> None:
         """Check that a pipeline may use its references. Raises NotAllowed.
 
         Otherwise it could name the token of another pipeline and receive its webhooks.
         """
         if self.sees_all:
             return
-        for reference in filter(None, _list_secrets(agent)):
+        for reference in filter(None, references):
             if not secrets.may_use(uid, reference):
                 raise NotAllowed(
-                    f"agent {agent.agent.alias}: the key is limited to certain pipelines and may "
+                    f"{owner}: the key is limited to certain pipelines and may "
                     f"not use {reference[:100]}; write file:${{pipeline_uid}}/NAME, or ask the "
                     f"operator to add {uid}:NAME to secrets.env"
                 )

@@ -29,6 +29,7 @@ FAULT_PAUSE_S = 1.0
 GATHER_S, BUSY_PAUSE_S = 0.005, 0.1
 # Loads the HTTP client.
 COURIER = "memrelay.worker.endpoints.courier:Courier"
+SYNCHRONIZE = "memrelay.worker.endpoints.declared:synchronize"
 
 
 class DeliveryTask:
@@ -43,7 +44,10 @@ class DeliveryTask:
         self._woken = asyncio.Event()
         self._couriers: list[Courier] = []
         # Whether a pipeline has endpoints, and whether no delivery waits, as far as is known.
-        self.has_endpoints = self._is_resting = False
+        self.has_endpoints = any(plan.endpoints for plan in plans)
+        self._is_resting = False
+        # New endpoints of a bundle get the changes since its deploy, also if clocks differ.
+        self._begun_ms, self._is_synchronized = shared.clock.now_ms, False
         # Whether a batch has come since the last round.
         self._has_batch = False
 
@@ -54,7 +58,8 @@ class DeliveryTask:
 
     def rest(self, *, has_endpoints: bool) -> None:
         """Begin with the knowledge that nothing waits."""
-        self.has_endpoints, self._is_resting = has_endpoints, True
+        self.has_endpoints |= has_endpoints
+        self._is_resting = True
 
     def note_changes(self) -> None:
         """Announce that a batch has made changes."""
@@ -99,7 +104,11 @@ class DeliveryTask:
         return min((pause_s for pause_s in pauses if pause_s is not None), default=None)
 
     async def _hire(self) -> None:
-        """Create the couriers of the pipelines that have got endpoints."""
+        """Create the couriers of the pipelines with endpoints, after those of their bundles."""
+        if not self._is_synchronized:
+            step = partial(_synchronize, self._plans, self._begun_ms)
+            await self._thread.run(step)
+            self._is_synchronized = True
         hired = {courier.store for courier in self._couriers}
         if hired == self.stores:
             return
@@ -114,6 +123,12 @@ class DeliveryTask:
 
 def _compose(plans: Sequence[Plan], stores: OpenStores) -> None:
     stores.compose(find_features(plans, stores))
+
+
+def _synchronize(plans: Sequence[Plan], since_ms: int, stores: OpenStores) -> None:
+    for plan in plans:
+        if plan.endpoints or stores.exists(plan.built_in_stores[ENDPOINTS]):
+            load(SYNCHRONIZE)(stores, plan, min(since_ms, plan.deployed_at_ms))
 
 
 def _find_existing(stores: OpenStores, names: frozenset[str]) -> frozenset[str]:

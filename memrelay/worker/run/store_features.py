@@ -22,7 +22,7 @@ def find_features(plans: Sequence[Plan], stores: OpenStores) -> dict[str, frozen
         CAUSES: set(),
     }
     for plan in plans:
-        if stores.exists(plan.built_in_stores[ENDPOINTS]):
+        if plan.endpoints or stores.exists(plan.built_in_stores[ENDPOINTS]):
             wanted[FEED].update(plan.all_stores)
             wanted[CAUSES].update(plan.all_stores)
     return {

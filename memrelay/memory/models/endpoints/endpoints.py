@@ -1,55 +1,44 @@
 """Endpoints: create, list, get, update, delete, test, rotate and enable them."""
 
 import base64
-import re
 import secrets
 from dataclasses import dataclass, field, fields, replace
-from typing import Annotated, Any, Literal
-from urllib.parse import urlsplit
+from typing import Annotated, Any
 
 from pydantic import Field
 
 from memrelay.guarded_http.rules import shorten_url
-from memrelay.memory.engine.feed import TYPES
-from memrelay.memory.engine.models import load
+from memrelay.memory.endpoint_rules import (
+    MOST_ENDPOINTS,
+    SECRET_PREFIX,
+    TEST_TYPE,
+    Description,
+    EventTypes,
+    Filter,
+    Format,
+    Headers,
+    Rate,
+    Template,
+    Url,
+    find_format_fault,
+    is_reference,
+)
+from memrelay.memory.endpoint_rules import Secret as GivenSecret
 from memrelay.memory.engine.store import Transaction
 from memrelay.memory.engine.timestamps import Moment, format_time
 from memrelay.memory.errors import RecordNotFound, Refused
-from memrelay.memory.models.endpoints.table import Endpoint, EndpointSpec, EndpointTable, Secret
+from memrelay.memory.models.endpoints.table import (
+    MADE_PREFIX,
+    Endpoint,
+    EndpointSpec,
+    EndpointTable,
+    Secret,
+)
 from memrelay.memory.operations import Context, operation
-from memrelay.memory.records.filters import Filter
 
-MOST_ENDPOINTS = 100
-MAX_URL = 2048
-TEST_TYPE = "endpoint.test"
-PREFIX = "whsec_"
 SECRET_BYTES = 24
-# Bytes of a secret, as Standard Webhooks demand.
-LEAST_BYTES, MOST_BYTES = 24, 64
 # How long the old secret signs too after a rotation.
 OVERLAP_S = 86_400
-REFERENCE = re.compile(r"(env|file):[^\s]{1,1000}")
-GLOB = re.compile(r"[a-z_*]{1,40}(\.[a-z_*]{1,40})?")
-HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
-HEADER_VALUE = re.compile(r"[\x20-\x7e]{0,1024}")
-MOST_HEADERS = 16
-# Headers that a delivery sets itself, or that would change how it is sent.
-OUR_HEADERS = frozenset(
-    (
-        *("connection", "content-length", "content-type", "cookie", "host", "memrelay-hop"),
-        "transfer-encoding",
-    )
-)
-# The check of templates, which a worker loads for the first one.
-CHECK_TEMPLATE = "memrelay.worker.endpoints.templates:check_template"
-Format = Literal["standard", "cloudevents", "cloudevents-binary", "slack", "discord"]
-Url = Annotated[str, Field(min_length=1, max_length=MAX_URL)]
-Events = Annotated[
-    tuple[Annotated[str, Field(min_length=1, max_length=81)], ...],
-    Field(min_length=1, max_length=64),
-]
-Description = Annotated[str, Field(max_length=1024)]
-Rate = Annotated[int, Field(ge=0, le=10_000)]
 EndpointId = Annotated[str, Field(min_length=1, max_length=64)]
 
 
@@ -84,6 +73,8 @@ class EndpointView:
     """When the last try was made; null for never."""
     last_answer: str
     """The status of the last answer, or why there was none."""
+    declared: bool
+    """Whether the bundle of the pipeline declares the endpoint. Then its id is its name there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,18 +83,18 @@ class NewEndpoint:
 
     url: Url
     """The URL: https://... or a reference to it, `env:NAME` or `file:NAME`."""
-    events: Events = ("*",)
+    events: EventTypes = ("*",)
     """Types of events, such as `record.created`; `*` stands for any characters."""
     filter: Filter | None = None
     """Only events about records that pass this filter (docs/filters.md)."""
-    secret: Annotated[str, Field(max_length=1024)] = ""
+    secret: GivenSecret = ""
     """The secret that signs: `whsec_<base64>`, `env:NAME` or `file:NAME`. By default, one is made
     and returned once."""
-    headers: dict[str, str] = field(default_factory=dict)
+    headers: Headers = field(default_factory=dict)
     """Further headers, at most 16."""
     format: Format = "standard"
     """The form of the body."""
-    template: dict[str, Any] | None = None
+    template: Template | None = None
     """The body as a JSON object whose strings are templates over `type`, `timestamp` and `data`, in
     place of a format."""
     ordered: bool = False
@@ -134,11 +125,11 @@ def create(tx: Transaction, new: NewEndpoint, context: Context) -> EndpointCreat
     if table.count() >= MOST_ENDPOINTS:
         raise Refused(f"a pipeline has at most {MOST_ENDPOINTS} endpoints; delete one first")
     spec = _make_spec(new)
-    made = "" if new.secret else _make_secret()
+    made = "" if new.secret else make_secret()
     endpoint = Endpoint(
-        f"ep_{context.new_guid().replace('-', '')[:24]}",
+        f"{MADE_PREFIX}{context.new_guid().replace('-', '')[:24]}",
         spec,
-        (Secret(_checked_secret(new.secret or made)),),
+        (Secret(new.secret or made),),
         "",
         context.now_ms,
         context.now_ms,
@@ -191,17 +182,17 @@ class EndpointUpdate:
 
     id: EndpointId
     """The id of the endpoint."""
-    url: Annotated[str, Field(min_length=1, max_length=MAX_URL)] | None = None
+    url: Url | None = None
     """The new URL, or a reference to it."""
-    events: Events | None = None
+    events: EventTypes | None = None
     """The new types of events."""
     filter: Filter | None = None
     """The new filter; `{}` for none."""
-    headers: dict[str, str] | None = None
+    headers: Headers | None = None
     """The new headers."""
     format: Format | None = None
     """The new form of the body."""
-    template: dict[str, Any] | None = None
+    template: Template | None = None
     """The new template of the body; `{}` for none."""
     ordered: bool | None = None
     """Whether the events of a store are sent one after the other."""
@@ -217,10 +208,12 @@ class EndpointUpdate:
 def update(tx: Transaction, change: EndpointUpdate, context: Context) -> EndpointView:
     """Change an endpoint. Deliveries that wait are sent by the new values.
 
-    Raises RecordNotFound: when there is none. Raises Refused as `endpoints.create`.
+    Raises RecordNotFound: when there is none. Raises Refused: when a value is not allowed, or a
+    bundle declares the endpoint.
     """
     table = tx.table(EndpointTable)
     endpoint = find(table, change.id)
+    _check_not_from_bundle(endpoint)
     before = {one.name: getattr(endpoint.spec, one.name) for one in fields(endpoint.spec)}
     before["headers"] = dict(endpoint.spec.headers)
     given = {name: value for name in before if (value := getattr(change, name)) is not None}
@@ -228,7 +221,7 @@ def update(tx: Transaction, change: EndpointUpdate, context: Context) -> Endpoin
         spec=_make_spec(NewEndpoint(**(before | given))), updated_at=context.now_ms
     )
     if change.active:
-        endpoint = _switch_on(endpoint)
+        endpoint = switch_on(endpoint)
     elif change.active is False:
         endpoint = endpoint._replace(disabled="switched off")
     table.put(endpoint)
@@ -248,10 +241,12 @@ class EndpointDeleted:
 def delete(tx: Transaction, request: EndpointOf, context: Context) -> EndpointDeleted:
     """Delete an endpoint with its deliveries.
 
-    Raises RecordNotFound: when there is none.
+    Raises RecordNotFound: when there is none. Raises Refused: when the bundle declares it.
     """
     table = tx.table(EndpointTable)
-    find(table, request.id)
+    endpoint = find(table, request.id)
+    if endpoint.is_declared:
+        _check_not_from_bundle(endpoint)
     waiting, *_ = table.counts(request.id)
     table.delete(request.id)
     return EndpointDeleted(request.id, waiting)
@@ -261,10 +256,14 @@ def delete(tx: Transaction, request: EndpointOf, context: Context) -> EndpointDe
 def enable(tx: Transaction, request: EndpointOf, context: Context) -> EndpointView:
     """Send to an endpoint again that was switched off. Its waiting deliveries go out now.
 
-    Raises RecordNotFound: when there is none.
+    Raises RecordNotFound: when there is none. Raises Refused: when its bundle declares it no
+    longer.
     """
     table = tx.table(EndpointTable)
-    endpoint = _switch_on(find(table, request.id))._replace(updated_at=context.now_ms)
+    endpoint = find(table, request.id)
+    if not endpoint.is_declared:
+        _check_not_from_bundle(endpoint)
+    endpoint = switch_on(endpoint)._replace(updated_at=context.now_ms)
     table.put(endpoint)
     table.hurry(request.id, context.now_ms)
     return _view(table, endpoint)
@@ -276,7 +275,7 @@ class RotateSecret:
 
     id: EndpointId
     """The id of the endpoint."""
-    secret: Annotated[str, Field(max_length=1024)] = ""
+    secret: GivenSecret = ""
     """The new secret, or a reference to it. By default, one is made and returned once."""
     overlap_s: Annotated[int, Field(ge=0, le=30 * OVERLAP_S)] = OVERLAP_S
     """Seconds during which the old secret signs too; 86,400 by default."""
@@ -286,15 +285,18 @@ class RotateSecret:
 def rotate(tx: Transaction, request: RotateSecret, context: Context) -> EndpointCreated:
     """Give an endpoint a new secret. Until the overlap ends, both sign each delivery.
 
-    Raises RecordNotFound: when there is none. Raises Refused: when the secret is not allowed.
+    Raises RecordNotFound: when there is none. Raises Refused: when the secret is not allowed, or a
+    bundle declares it.
     """
     table = tx.table(EndpointTable)
     endpoint = find(table, request.id)
-    made = "" if request.secret else _make_secret()
+    if request.secret or is_reference(endpoint.secrets[0].value):
+        _check_not_from_bundle(endpoint)
+    made = "" if request.secret else make_secret()
     until = context.now_ms + request.overlap_s * 1000
     old = endpoint.secrets[0]._replace(until=until)
     endpoint = endpoint._replace(
-        secrets=(Secret(_checked_secret(request.secret or made)), old), updated_at=context.now_ms
+        secrets=(Secret(request.secret or made), old), updated_at=context.now_ms
     )
     table.put(endpoint)
     return EndpointCreated(_view(table, endpoint), made)
@@ -331,14 +333,27 @@ def find(table: EndpointTable, id_: str) -> Endpoint:
     return endpoint
 
 
-def _switch_on(endpoint: Endpoint) -> Endpoint:
+def _check_not_from_bundle(endpoint: Endpoint) -> None:
+    """Raise Refused for an endpoint that only a deploy changes."""
+    if endpoint.is_declared:
+        raise Refused(
+            f"the endpoint {endpoint.id!r} is declared in the bundle; change it there and deploy it"
+        )
+    if endpoint.is_from_bundle:
+        raise Refused(
+            f"the endpoint {endpoint.id!r} is no longer declared in the bundle; declare it there "
+            "again, or delete it with endpoints.delete"
+        )
+
+
+def switch_on(endpoint: Endpoint) -> Endpoint:
     """Return an endpoint that gets deliveries again, as if it had never failed."""
     return endpoint._replace(disabled="", failures=0, failing_since=None)
 
 
 def show_url(url: str) -> str:
     """Return a URL without its path, which is often a secret. References stay as they are."""
-    return url if REFERENCE.fullmatch(url) else shorten_url(url)
+    return url if is_reference(url) else shorten_url(url)
 
 
 def _view(table: EndpointTable, endpoint: Endpoint) -> EndpointView:
@@ -362,16 +377,13 @@ def _view(table: EndpointTable, endpoint: Endpoint) -> EndpointView:
         endpoint.failures,
         None if endpoint.last_at is None else format_time(endpoint.last_at),
         endpoint.last_answer,
+        endpoint.is_declared,
     )
 
 
 def _make_spec(new: NewEndpoint) -> EndpointSpec:
-    """Return the checked values of an endpoint. Raises Refused."""
-    _check_url(new.url)
-    for glob in new.events:
-        _check_event(glob)
-    _check_headers(new.headers)
-    _check_template(new)
+    if fault := find_format_fault(new.format, new.template):
+        raise Refused(fault)
     headers = tuple(new.headers.items())
     return EndpointSpec(
         new.url,
@@ -386,95 +398,6 @@ def _make_spec(new: NewEndpoint) -> EndpointSpec:
     )
 
 
-def _check_url(url: str) -> None:
-    if REFERENCE.fullmatch(url):
-        return
-    try:
-        parts = urlsplit(url)
-        host, _ = parts.hostname, parts.port
-    except ValueError as error:
-        raise Refused(f"the url is malformed: {error}") from error
-    if parts.scheme not in ("https", "http") or not host or not url.isascii():
-        raise Refused("the url is https://HOST/PATH in ASCII, or a reference env:NAME or file:NAME")
-    if any(character.isspace() or not character.isprintable() for character in url):
-        raise Refused("the url has a space or a control character; encode it as %20")
-    if parts.username is not None or parts.password is not None:
-        raise Refused(
-            "the url has a user or a password; put them into a secret, as `url: env:NAME`"
-        )
-    if parts.fragment:
-        raise Refused("the url has a part after #, which is never sent; leave it out")
-
-
-def _check_event(glob: str) -> None:
-    if not GLOB.fullmatch(glob):
-        raise Refused(
-            f"{glob!r} is no type of events: use one like record.created, or a pattern like "
-            "record.* or *"
-        )
-    if not any(matches(glob, name) for name in (*TYPES, TEST_TYPE)):
-        raise Refused(f"{glob!r} matches no type of events: {', '.join(TYPES)}")
-
-
-def matches(glob: str, name: str) -> bool:
-    """Return whether a pattern, in which `*` stands for any characters, matches a type."""
-    first, *others = glob.split("*")
-    if not others:
-        return glob == name
-    if not name.startswith(first):
-        return False
-    at = len(first)
-    for part in others[:-1]:
-        found = name.find(part, at)
-        if found < 0:
-            return False
-        at = found + len(part)
-    return len(name) - at >= len(others[-1]) and name.endswith(others[-1])
-
-
-def _check_headers(headers: dict[str, str]) -> None:
-    if len(headers) > MOST_HEADERS:
-        raise Refused(f"an endpoint has at most {MOST_HEADERS} headers")
-    for name, value in headers.items():
-        lower = name.lower()
-        if not HEADER_NAME.fullmatch(name) or not HEADER_VALUE.fullmatch(value):
-            raise Refused(
-                f"header {name[:100]!r}: a name is a token, and a value one line of at most 1,024 "
-                "printable ASCII characters"
-            )
-        if lower in OUR_HEADERS or lower.startswith(("webhook-", "ce-")):
-            raise Refused(f"header {name!r} is set by the delivery itself; leave it out")
-
-
-def _check_template(new: NewEndpoint) -> None:
-    if not new.template:
-        return
-    if new.format != "standard":
-        raise Refused(
-            f"`template` is a body of its own: leave out the format {new.format}, or set the "
-            "template to {}"
-        )
-    try:
-        load(CHECK_TEMPLATE)(new.template)
-    except ValueError as error:
-        raise Refused(f"template: {error}") from error
-
-
-def _make_secret() -> str:
-    return PREFIX + base64.b64encode(secrets.token_bytes(SECRET_BYTES)).decode()
-
-
-def _checked_secret(secret: str) -> str:
-    """Return a secret that can sign. Raises Refused."""
-    if REFERENCE.fullmatch(secret):
-        return secret
-    try:
-        key = base64.b64decode(secret.removeprefix(PREFIX), validate=True)
-    except ValueError:
-        key = b""
-    if not secret.startswith(PREFIX) or not LEAST_BYTES <= len(key) <= MOST_BYTES:
-        raise Refused(
-            f"a secret is {PREFIX} followed by the base64 of {LEAST_BYTES} to {MOST_BYTES} bytes, "
-            "or a reference env:NAME or file:NAME; leave it out to have one made"
-        )
-    return secret
+def make_secret() -> str:
+    """Return a new secret that signs."""
+    return SECRET_PREFIX + base64.b64encode(secrets.token_bytes(SECRET_BYTES)).decode()

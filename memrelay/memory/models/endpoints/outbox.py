@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from memrelay.memory.endpoint_rules import matches
 from memrelay.memory.engine.feed import CREATED, ERASED, UPDATED, Change
 from memrelay.memory.engine.filter_sql import Conditions, compiled
 from memrelay.memory.engine.memory_id import is_closed
@@ -19,9 +20,9 @@ from memrelay.memory.engine.store import Store
 from memrelay.memory.engine.stores import OpenStores
 from memrelay.memory.engine.timestamps import format_time
 from memrelay.memory.models.endpoints.causes import NO_CAUSE, Cause, ChangeCauses
-from memrelay.memory.models.endpoints.endpoints import matches
 from memrelay.memory.models.endpoints.schedule import Answer, after_try, is_open, next_probe_ms
 from memrelay.memory.models.endpoints.table import (
+    NO_LONGER_DECLARED,
     WAITING,
     Delivery,
     Endpoint,
@@ -73,7 +74,7 @@ def collect(stores: OpenStores, name: str, sources: Sequence[str], now_ms: int) 
     StoreBusy, StoreBroken and StoreFenced.
     """
     table = stores.get(name).table(EndpointTable)
-    endpoints = table.all()
+    endpoints = [one for one in table.all() if one.disabled != NO_LONGER_DECLARED]
     removed, more, erased = 0, False, list[str]()
     rows, cursors = list[tuple[Any, ...]](), dict[str, int]()
     for source in sources:

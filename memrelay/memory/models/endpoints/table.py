@@ -14,6 +14,10 @@ DAY_MS = 86_400_000
 # How long ended deliveries are kept.
 KEPT_MS = 30 * DAY_MS
 DELETED_TOGETHER = 1000
+# Why an endpoint is switched off whose bundle has left it out.
+NO_LONGER_DECLARED = "no longer declared in the bundle"
+# The ids of endpoints that an operation has created. The others are names from a bundle.
+MADE_PREFIX = "ep_"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +56,16 @@ class Endpoint(NamedTuple):
     failing_since: int | None = None
     last_at: int | None = None
     last_answer: str = ""
+
+    @property
+    def is_from_bundle(self) -> bool:
+        """Return whether a bundle declares the endpoint, or did."""
+        return not self.id.startswith(MADE_PREFIX)
+
+    @property
+    def is_declared(self) -> bool:
+        """Return whether the deployed bundle declares the endpoint."""
+        return self.is_from_bundle and self.disabled != NO_LONGER_DECLARED
 
 
 class Delivery(NamedTuple):
