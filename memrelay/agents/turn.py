@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from functools import partial
 from typing import Any, Self
+from urllib.parse import urlsplit
 
 import orjson
 from langchain_core.messages import (
@@ -108,6 +109,9 @@ def _read_key(request: TurnRequest, deferred_call: RunningCall) -> str:
     """Return the API key, "" for none. Raises TurnFault."""
     reference = request.options.api_key
     try:
+        if deferred_call.outgoing.binds(reference):
+            host = urlsplit(request.options.url).hostname or ""
+            return deferred_call.secret_for(reference, host)
         return deferred_call.secret(reference) if reference else ""
     except LookupError as error:
         raise TurnFault("api_key", f"api_key cannot be read: {error.args[0]}") from error

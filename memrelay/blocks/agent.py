@@ -128,7 +128,8 @@ class AgentArgs(AgentMemoryArgs):
     model: Annotated[str, Field(min_length=1)]
     """The server's name for the model."""
     api_key: SecretReference = ""
-    """Place of the API key, `env:NAME` or `file:NAME`, which `agents.secrets` must list."""
+    """Place of the API key, `env:NAME` or `file:NAME`, which `outgoing.secrets` must list for the
+    host of the URL, or `agents.secrets` for any host."""
     temperature: Annotated[float, Field(ge=0, le=2)] | None = None
     """The model's temperature."""
     max_tokens: Count | None = None
@@ -171,6 +172,11 @@ class AgentArgs(AgentMemoryArgs):
         if not is_installed():
             raise ValueError(MISSING_EXTRA)
         return self
+
+    @property
+    def secret_hosts(self) -> dict[str, str]:
+        """Return the host that gets the API key."""
+        return {self.api_key: urlsplit(self.url).hostname or ""} if self.api_key else {}
 
     @property
     def embeds(self) -> bool:

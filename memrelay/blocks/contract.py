@@ -280,6 +280,14 @@ class BlockArgs(DescribedModel):
         return tuple(value for value in values if value)
 
     @property
+    def secret_hosts(self) -> dict[str, str]:
+        """Return the host that gets each of `secrets`, as far as it is known.
+
+        If `outgoing.secrets` lists such a secret, it goes to the hosts there only.
+        """
+        return {}
+
+    @property
     def sent_secrets(self) -> tuple[tuple[str, str], ...]:
         """Return references of secrets, each with the host that gets it, "" if that is not known.
 

@@ -123,6 +123,9 @@ class GuardedClient:
                 self._guard,
                 resolver=self._resolver,
                 use_dns_cache=False,
+                # Callers bound their requests. A bound here would let servers that hang use up
+                # the connections to all others.
+                limit=0,
                 family=socket.AF_UNSPEC,
                 keepalive_timeout=KEEP_ALIVE_S,
                 ssl=_make_tls(ssl.get_default_verify_paths()),

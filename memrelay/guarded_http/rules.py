@@ -77,6 +77,10 @@ class OutgoingRules:
     webhook_path: str = "/webhooks/"
     secrets: tuple[SecretBinding, ...] = ()
 
+    def binds(self, reference: str) -> bool:
+        """Return whether a secret may be sent to certain hosts only."""
+        return any(one.reference == reference for one in self.secrets)
+
     def may_send(self, reference: str, host: str, pipeline: str) -> bool:
         """Return whether a pipeline may send a secret to a host. "" stands for any host."""
         return any(

@@ -230,6 +230,8 @@ class Plan:
     - `built_in_stores`: memory_ids of the built-in stores by name; the first call creates each
     - `vector_stores`: built-in stores whose records are all searched by meaning, with every write
     - `all_stores`: `stores` and all `built_in_stores`
+    - `event_stores`: those whose changes go to its endpoints: all but stores under the path of
+      another pipeline, which has its own endpoints
     - `embedded_stores`: stores with vectors
     - `programs`: names under which its agents write
     - `languages`: of stores that declare one, by memory_id; `timezone`: of queries
@@ -285,6 +287,11 @@ class Plan:
             if store not in ("memories", "recipes", "endpoints")
         }
         self.all_stores = tuple(dict.fromkeys((*self.stores, *self.built_in_stores.values())))
+        self.event_stores = tuple(
+            name
+            for name in self.all_stores
+            if name.startswith(f"instances/{self.uid}/") or not name.startswith("instances/")
+        )
         searched = {agent.store for agent in planned if agent.args.embeds}
         self.embedded_stores = frozenset(searched | (bundle.embedded & set(self.all_stores)))
         self.languages, self.timezone = bundle.languages, bundle.timezone

@@ -158,6 +158,10 @@ class SecretResolver:
         """Return whether a pipeline may send a secret to a host, "" for any host."""
         return self._outgoing.may_send(reference, host, uid)
 
+    def binds(self, reference: str) -> bool:
+        """Return whether `outgoing.secrets` has the hosts of a secret."""
+        return self._outgoing.binds(reference)
+
     def _read_for_block(self, reference: str) -> str:
         value = self._find_value(reference)
         if CONTROL_CHARACTER.search(value):
@@ -276,11 +280,15 @@ def check_block_references(
         if agent is None:
             continue
         place: JsonPath = ("agents", at, *(() if _has_keys(agent) else ("wf_webhook_args",)))
+        sent = [*agent.args.sent_secrets]
         for reference in agent.args.secrets:
-            if not secrets.is_for_blocks(reference):
+            host = agent.args.secret_hosts.get(reference)
+            if host is not None and secrets.binds(reference):
+                sent.append((reference, host))
+            elif not secrets.is_for_blocks(reference):
                 remedy = "ask the operator to add it to agents.secrets in the settings"
                 report.error(place, f"blocks may not use the secret {reference[:100]}", remedy)
-        for reference, host in agent.args.sent_secrets:
+        for reference, host in sent:
             if not secrets.may_send(reference, host, agent.agent.pipeline):
                 report_unbound(place, reference, host, report)
 

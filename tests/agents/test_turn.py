@@ -17,7 +17,12 @@ CHECKPOINTS = "SELECT thread FROM checkpoints"
 @pytest.fixture(scope="module")
 def system() -> Iterator[TestSystem]:
     with TestSystem() as system:
-        worker = system.start_worker(outgoing={"open_for": ["models"]})
+        bound = [("env:BOUND", ["127.0.0.1"]), ("env:ELSEWHERE", ["api.example.com"])]
+        worker = system.start_worker(
+            outgoing={"open_for": ["models"], "secrets": bound},
+            secrets=["env:ELSEWHERE"],
+            environment={"BOUND": "sk-bound-7f3a", "ELSEWHERE": "sk-other-91cc"},
+        )
         yield system
         assert worker.stop() == 0
 
@@ -239,6 +244,19 @@ def test_a_fault_is_the_answer(
     model.script.extend(script)
 
     assert asked.fault("hello") == text
+
+
+def test_a_bound_key_is_sent_to_its_host_alone(system: TestSystem, model: ModelServer) -> None:
+    """Here both bundles are deployed without the check of secrets."""
+    Asked(system, model, api_key="env:BOUND").ask("hello")
+    assert model.headers[0]["Authorization"] == "Bearer sk-bound-7f3a"
+
+    asked = Asked(system, model, api_key="env:ELSEWHERE")
+    assert asked.fault("hello") == (
+        "api_key cannot be read: the secret env:ELSEWHERE may not be sent to 127.0.0.1; add it to "
+        "outgoing.secrets"
+    )
+    assert len(model.requests) == 1
 
 
 def test_a_fault_keeps_the_conversation_and_repairs_its_end(

@@ -257,6 +257,25 @@ def test_a_server_that_never_answers_ends_at_the_deadline() -> None:
             send(rules, Request("GET", f"http://127.0.0.1:{port}/", timeout_s=0.1))
 
 
+def test_servers_that_hang_hold_up_no_other_request(listener: Listener) -> None:
+    with socket.create_server(("127.0.0.1", 0), backlog=256) as silent:
+        ports = (silent.getsockname()[1], listener.server_port)
+        private = tuple(PrivateHost("127.0.0.1", port, frozenset({"http"})) for port in ports)
+
+        async def run() -> Answer:
+            async with GuardedClient(OutgoingRules(private=private), "http") as client:
+                hanging = Request("GET", f"http://127.0.0.1:{ports[0]}/", timeout_s=60)
+                tasks = [asyncio.create_task(client.send(hanging)) for _ in range(120)]
+                await asyncio.sleep(0.1)
+                answer = await client.send(get(listener, timeout_s=9))
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+                return answer
+
+        assert asyncio.run(run()).body == b"hello"
+
+
 def test_the_path_of_a_url_is_not_shown() -> None:
     shown = shorten_url("https://hooks.slack.com/services/T0/B0/secret?token=abc")
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from cloudevents.http import from_http
-from standardwebhooks import Webhook
+from standardwebhooks import Webhook, WebhookVerificationError
 
 from tests.support.bundles import make_bundle, make_commands, make_uid
 from tests.support.calls import call
@@ -230,7 +230,7 @@ def test_an_endpoint_is_changed_and_switched_off_and_on(system: TestSystem) -> N
         assert receiver.requests[0].headers["x-team"] == "a"
 
 
-def test_both_secrets_sign_after_a_rotation(system: TestSystem) -> None:
+def test_both_secrets_sign_until_the_end_of_a_rotation(system: TestSystem) -> None:
     uid = deploy(system)
     with WebhookReceiver() as receiver:
         created = create(system, uid, receiver.url)
@@ -241,6 +241,13 @@ def test_both_secrets_sign_after_a_rotation(system: TestSystem) -> None:
         assert request.json["type"] == "endpoint.test"
         for secret in (created["secret"], rotated["secret"]):
             Webhook(secret).verify(request.body, request.headers)
+        last = call(system, uid, "endpoints.rotate", {"id": endpoint, "overlap_s": 0})
+        call(system, uid, "endpoints.test", {"id": endpoint})
+        request = receiver.wait(2)[1]
+        Webhook(last["secret"]).verify(request.body, request.headers)
+        for secret in (created["secret"], rotated["secret"]):
+            with pytest.raises(WebhookVerificationError):
+                Webhook(secret).verify(request.body, request.headers)
 
 
 def test_an_erased_text_is_not_sent(system: TestSystem) -> None:

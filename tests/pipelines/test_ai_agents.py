@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from memrelay.blocks.registry import built_in_blocks
+from memrelay.guarded_http.rules import OutgoingRules, SecretBinding
 from memrelay.pipelines.agents import make_bundle_key
 from memrelay.pipelines.bundle import AgentSpec
 from memrelay.pipelines.check import check
@@ -50,6 +51,25 @@ def test_a_secret_that_is_not_listed_is_a_fault() -> None:
     assert (found.pointer, found.rule) == ("/agents/0", "blocks may not use the secret env:KEY")
     listed = SecretResolver(Path("/"), {}, for_blocks=["env:KEY"])
     assert check(bundle, uid=UID, secrets=listed).faults == ()
+
+
+@pytest.mark.parametrize(
+    ("host", "pipelines", "is_allowed"),
+    [("127.0.0.1", (), True), ("other.example", (), False), ("127.0.0.1", ("other",), False)],
+)
+def test_a_bound_api_key_goes_only_to_its_hosts(
+    host: str, pipelines: tuple[str, ...], is_allowed: bool
+) -> None:
+    bundle = make_bundle(make_ai_agent(ai_api_key="env:KEY", ai_url="http://127.0.0.1:11434/v1"))
+    bound = SecretBinding("env:KEY", frozenset({host}), frozenset(pipelines))
+    rules = OutgoingRules(secrets=(bound,))
+
+    for listed in ((), ("env:KEY",)):
+        secrets = SecretResolver(Path("/"), {}, for_blocks=listed, outgoing=rules)
+        faults = check(bundle, uid=UID, secrets=secrets).faults
+        assert [one.rule for one in faults] == (
+            [] if is_allowed else ["the secret env:KEY may not be sent to 127.0.0.1"]
+        )
 
 
 def test_every_argument_of_the_block_has_a_key() -> None:

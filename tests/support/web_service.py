@@ -24,6 +24,8 @@ class WebService(ThreadingHTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.received: list[Received] = []
+        # The address of the client of each request.
+        self.clients: list[tuple[str, int]] = []
         self.script: deque[tuple[int, bytes]] = deque()
         self.answer_headers: dict[str, str] = {}
         # Each is called once, before an answer.
@@ -55,6 +57,7 @@ class _Handler(BaseHTTPRequestHandler):
         size = int(self.headers.get("Content-Length") or 0)
         headers = {name.lower(): value for name, value in self.headers.items()}
         body = self.rfile.read(size).decode()
+        self.server.clients.append(self.client_address)
         self.server.received.append(Received(self.command, self.path, headers, body))
         if self.server.on_request:
             self.server.on_request.popleft()()

@@ -106,6 +106,16 @@ def test_a_failed_request_is_repeated_under_the_same_key(asked: Asked, service: 
     assert len({one.headers["idempotency-key"] for one in service.received}) == 1
 
 
+def test_requests_of_a_pipeline_share_a_connection(asked: Asked, service: WebService) -> None:
+    service.clients.clear()
+    asked.deploy("http_request")
+    asked.ask("one")
+    asked.ask("two")
+
+    assert len(service.clients) == 2
+    assert len(set(service.clients)) == 1
+
+
 def test_retries_end_with_an_error(asked: Asked, service: WebService) -> None:
     service.script.extend([(503, b"busy")] * 3)
     asked.deploy("http_request", retries=2)

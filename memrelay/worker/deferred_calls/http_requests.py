@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import partial
 from hashlib import sha256
 from typing import Any
 from urllib.parse import urlsplit
@@ -46,8 +47,10 @@ async def send_request(fields: Mapping[str, Any], deferred_call: RunningCall) ->
     sender = _Sender(fields, deferred_call)
     try:
         request = sender.prepare()
-        async with GuardedClient(deferred_call.outgoing, "http", deferred_call.pipeline) as client:
-            answer = await client.send(request)
+        pipeline = deferred_call.pipeline
+        open_client = partial(GuardedClient, deferred_call.outgoing, "http", pipeline)
+        client = await deferred_call.share(f"http.client/{pipeline}", open_client)
+        answer = await client.send(request)
     except (UnusableSecret, OutgoingRefused, AnswerTooLong) as error:
         return {"error": sender.redact(str(error))}
     except RequestFailed as error:

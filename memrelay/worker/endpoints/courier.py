@@ -56,7 +56,7 @@ class Courier:
         self, plan: Plan, thread: DatabaseThread, shared: WorkerContext, wake: Callable[[], None]
     ) -> None:
         self.store = plan.built_in_stores["endpoints"]
-        self._uid, self._sources = plan.uid, plan.all_stores
+        self._uid, self._sources = plan.uid, plan.event_stores
         self._thread, self._shared, self._wake = thread, shared, wake
         self._client = GuardedClient(shared.outgoing, "endpoints", plan.uid)
         most_hops = shared.outgoing.max_hops

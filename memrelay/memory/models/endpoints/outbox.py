@@ -184,8 +184,6 @@ def _select_due(
 ) -> Iterable[Delivery]:
     if most <= 0:
         return ()
-    if is_open(endpoint):
-        return table.oldest(endpoint.id, most)
     if endpoint.spec.ordered:
         return [one for one in table.oldest(endpoint.id, 1) if one.due <= now_ms]
     return table.due(endpoint.id, now_ms, most)
