@@ -16,12 +16,13 @@ from pydantic import (
     model_validator,
 )
 
-from memrelay.blocks.agent_memory_args import AgentMemoryArgs, find_chat, find_speaker
+from memrelay.blocks.agent_memory_args import AgentMemoryArgs, find_chat
 from memrelay.blocks.contract import Call, DeferredCall, Got, SecretReference
 from memrelay.blocks.memory_args import (
     USER_CONTEXT,
     USER_ID,
     MemoryId,
+    find_speaker,
     find_timezone,
     make_context,
 )

@@ -1,4 +1,4 @@
-"""Shared parts of the blocks on an agent's memory: their store, and who speaks."""
+"""Shared parts of the blocks on an agent's memory: their store and their IDs."""
 
 from memrelay.blocks.contract import Call
 from memrelay.blocks.memory_args import MemoryId, StoreArgs
@@ -9,9 +9,6 @@ from memrelay.memory.models.agent_memory.scopes import MAX_ID_CHARACTERS, Ids
 USER, SESSION = "user_id", "session_id"
 # The field with the chat of a message, unless it is the user's own.
 CHAT_ID = "chat_id"
-# What clients and webhooks send in place of the name of a person. Nobody has these names, because
-# people who share a name would share their memory.
-ANONYMOUS = frozenset({"", "unknown", "anonymous", "manual_user", "webhook"})
 
 
 class AgentMemoryArgs(StoreArgs):
@@ -24,12 +21,6 @@ class AgentMemoryArgs(StoreArgs):
     def default_store(self) -> str:
         """Return the built-in store of the pipeline's memories."""
         return "memories"
-
-
-def find_speaker(call: Call) -> str:
-    """Return the name of the person who speaks, "" for a caller without a name."""
-    speaker = call.message.speaker.strip()
-    return "" if speaker in ANONYMOUS else speaker
 
 
 def find_chat(call: Call) -> str:

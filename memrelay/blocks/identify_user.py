@@ -7,15 +7,16 @@ from typing import Annotated, Any
 import orjson
 from pydantic import Field
 
-from memrelay.blocks.agent_memory_args import (
-    ANONYMOUS,
-    CHAT_ID,
-    AgentMemoryArgs,
-    find_chat,
-    find_speaker,
-)
+from memrelay.blocks.agent_memory_args import CHAT_ID, AgentMemoryArgs, find_chat
 from memrelay.blocks.contract import Call
-from memrelay.blocks.memory_args import MemoryId, make_context, parse_object, within_message
+from memrelay.blocks.memory_args import (
+    ANONYMOUS,
+    MemoryId,
+    find_speaker,
+    make_context,
+    parse_object,
+    within_message,
+)
 from memrelay.blocks.registry import block
 from memrelay.bus.message import PLAIN, Message
 from memrelay.memory.errors import Refused

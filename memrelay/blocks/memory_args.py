@@ -76,6 +76,9 @@ Seconds = Annotated[int, Field(ge=1, le=10**10)]
 TEMPLATE_READS = 8
 # For the field `left_out` of an envelope.
 LEFT_OUT_BYTES = 40
+# What clients and webhooks send in place of the name of a person. Nobody has these names, because
+# people who share a name would share their memory.
+ANONYMOUS = frozenset({"", "unknown", "anonymous", "manual_user", "webhook"})
 NO_MEMORY_ID = (
     'memory_id is missing: set it in wf_webhook_args, like "instances/${pipeline_uid}/memories"'
 )
@@ -264,6 +267,12 @@ def make_context(call: Call, now_ms: int | None = None) -> Context:
     now_ms = call.now_ms if now_ms is None else now_ms
     limits, agent = call.limits, call.agent
     return Context(now_ms, agent.name, limits.message_bytes, call.new_guid, timezone=agent.timezone)
+
+
+def find_speaker(call: Call) -> str:
+    """Return the name of the person who speaks, "" for a caller without a name."""
+    speaker = call.message.speaker.strip()
+    return "" if speaker in ANONYMOUS else speaker
 
 
 def find_timezone(call: Call) -> str:

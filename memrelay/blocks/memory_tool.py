@@ -5,11 +5,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from memrelay.blocks.agent_memory_args import find_speaker
 from memrelay.blocks.contract import Call
 from memrelay.blocks.memory_args import (
     AnyMemoryId,
     StoreArgs,
+    find_speaker,
     make_context,
     parse_object,
     retry_when_ready,

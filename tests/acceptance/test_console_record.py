@@ -108,7 +108,7 @@ def test_a_note_is_edited_in_place_and_restored(
         expect(history.locator("del")).to_have_text("[deleted: 3pm]", timeout=SOON_MS)
         expect(history.locator("ins")).to_have_text("[added: 4pm]")
         expect(history.locator("tbody tr").first).to_have_text(
-            re.compile(r"2\s+edited current\s+http\s+[\d:]+\s+Ada is late")
+            re.compile(r"2\s+edited current\s+http\s+[\d:]+ UTC\s+Ada is late")
         )
         expect(listing.get_by_role("link", name="4pm")).to_be_visible(timeout=SOON_MS)
         expect(page.get_by_role("button", name="Edit")).to_be_focused()
@@ -232,7 +232,8 @@ def test_a_deletion_is_undone_and_an_erased_record_is_gone_everywhere(
 
         page.get_by_role("button", name="Delete").click()
         expect(deleted.locator(".until")).to_have_text(
-            re.compile(r"It can be restored until \d+ \w{3} 20\d\d, \d\d:\d\d\.$"), timeout=SOON_MS
+            re.compile(r"It can be restored until \d+ \w{3} 20\d\d, \d\d:\d\d UTC\.$"),
+            timeout=SOON_MS,
         )
         page.reload()
         deleted.get_by_role("button", name="Undo").click()

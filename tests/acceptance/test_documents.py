@@ -12,7 +12,8 @@ from tests.support.sessions import CHECKOUT, UID, Reader, fences, looks_like, st
 from tests.support.waiting import wait_for
 
 PAGES = [CHECKOUT / "README.md", *sorted((CHECKOUT / "docs").glob("*.md"))]
-SHOWING = [page for page in PAGES if list(steps(page))]
+# test_webhooks_page.py runs webhooks.md, whose commands share variables of a shell.
+SHOWING = [page for page in PAGES if list(steps(page)) and page.name != "webhooks.md"]
 MARKS = {
     "bus": "embedded_server_ready",
     "worker": "pipelines_served",

@@ -106,7 +106,7 @@ class User:
             self._command(program, *words),
             cwd=self.folder,
             env=self._environment,
-            timeout=60,
+            timeout=240,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

@@ -24,6 +24,7 @@ from langgraph.store.base import (
 from memrelay import EmbeddedStore, open_store
 from memrelay.integrations.langgraph import MemrelayStore
 from tests.agents.store_batches import Oracle, random_batch, results_of
+from tests.support.waiting import wait_for
 
 # 300 batches in all.
 SEEDS, BATCHES = 10, 30
@@ -50,6 +51,13 @@ def keys_of(items: Any) -> list[str]:
     return [item.key for item in items]
 
 
+def end_of_life(embedded: EmbeddedStore) -> str:
+    """Return when the only item expires."""
+    (item,) = embedded.records.list(kind="memory.item").items
+    assert item.expires_at is not None
+    return item.expires_at
+
+
 def test_16_an_item_is_put_found_listed_and_deleted(store: MemrelayStore) -> None:
     store.put(ADA, "diet", {"food": "pizza"})
 
@@ -65,21 +73,30 @@ def test_16_an_item_is_put_found_listed_and_deleted(store: MemrelayStore) -> Non
     assert store.list_namespaces() == []
 
 
-@pytest.mark.slow
-def test_17_reads_prolong_the_life_of_an_item(store: MemrelayStore) -> None:
-    store.put(("n",), "k", {"t": "tea"}, ttl=0.05)
+def test_17_reads_prolong_the_life_of_an_item(
+    store: MemrelayStore, embedded: EmbeddedStore
+) -> None:
+    store.put(("n",), "k", {"t": "tea"}, ttl=10)
+    ends = [end_of_life(embedded)]
 
-    reads = (
+    for read in (
         lambda: store.get(("n",), "k"),
         lambda: store.search(("n",)),
         lambda: store.search((), query="tea"),
         lambda: store.get(("n",), "k"),
-    )
-    for read in reads:
-        time.sleep(2)
+    ):
+        time.sleep(0.01)  # longer than the unit of the stored times
         assert read()
-    time.sleep(4)
-    assert store.get(("n",), "k") is None
+        ends.append(end_of_life(embedded))
+
+    assert ends == sorted(set(ends))
+
+
+def test_17_an_expired_item_is_in_no_answer(store: MemrelayStore) -> None:
+    store.put(("n",), "k", {"t": "tea"}, ttl=0.00001)
+
+    wait_for(lambda: store.get(("n",), "k") is None, "the item expires")
+
     assert store.search(("n",)) == [] == store.search((), query="tea")
     assert store.list_namespaces() == []
 

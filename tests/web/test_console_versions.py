@@ -1,6 +1,5 @@
 """The page Versions as served, and the check of a bundle that is not deployed."""
 
-import time
 from collections.abc import Iterator
 from threading import Thread
 from typing import Any
@@ -137,17 +136,15 @@ def test_a_comparison_does_not_delay_other_requests(web_system: WebSystem) -> No
     for end in ("a", "b"):
         deploy_bundle(web_system.url, make_bundle(uid, *make_commands(), description=mark + end))
     shown = Thread(target=page_of, args=(web_system, uid))
-    started = time.monotonic()
     shown.start()
 
-    longest_s = 0.0
+    answered = 0
     while shown.is_alive():
-        asked = time.monotonic()
-        web_system.get("/static/logo.svg")
-        longest_s = max(longest_s, time.monotonic() - asked)
-    whole_s = time.monotonic() - started
+        assert web_system.get("/static/logo.svg").status == 200
+        answered += 1
 
-    assert longest_s < whole_s / 2
+    # About 150; 20 are answered before and after a comparison on the event loop.
+    assert answered > 50
 
 
 def test_a_check_returns_the_lines_of_all_faults_and_stores_nothing(web_system: WebSystem) -> None:

@@ -125,6 +125,29 @@ def test_a_limited_key_sees_no_control_for_keys(
         expect(page.get_by_role("button", name="Create key")).to_have_count(0)
 
 
+def test_a_refresh_leaves_the_question_before_a_revocation(
+    web_system: WebSystem, admin: ApiKey, browser: Browser
+) -> None:
+    with open_page(browser, web_system, "/login?next=/keys") as page:
+        log_in(page, admin.text)
+        text = create(page, "kitchen", "read")
+        page.get_by_role("button", name="I have stored it").click()
+        row = page.get_by_role("row").filter(has_text="kitchen")
+        row.get_by_role("button", name="Revoke kitchen").click()
+        new = {"name": "garden", "scopes": ["read"], "pipelines": ["*"]}
+        assert ask(web_system.url, "POST", "/v1/keys", new, admin.headers).status == 201
+        for _ in range(3):
+            with page.expect_response("**/keys/rows"):
+                pass
+
+        row.get_by_role("button", name="Revoke", exact=True).click()
+
+        expect(row).to_contain_text("revoked")
+        expect(page.get_by_role("row").filter(has_text="garden")).to_be_visible()
+        expect(page.locator("#all")).to_be_focused()
+        assert status_of(web_system, text) == 401
+
+
 def test_revoking_the_own_key_leads_to_the_login(
     web_system: WebSystem, admin: ApiKey, browser: Browser
 ) -> None:

@@ -25,6 +25,7 @@ SAMPLES: dict[str, Any] = {
     "contexts.close": {"sort": "chat"},
     "conversations.clear": {"thread": "x"},
     "conversations.history": {"thread": "x"},
+    "endpoints.create": {"url": "https://example.com/hook"},
     "episodes.complete": {"success": True},
     "episodes.delete_many": {"ids": ["x"]},
     "events.append": {"events": [{"event_type": "x", "payload": {}, "stream_id": "x"}]},

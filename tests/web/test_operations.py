@@ -140,6 +140,16 @@ def test_a_shown_record_can_be_created_again(records: Records) -> None:
     assert again.status == 201 and {name: again.json[name] for name in written} == written
 
 
+def test_a_new_endpoint_has_its_own_address(web_system: WebSystem) -> None:
+    path, url = f"/v1/pipelines/{web_system.deploy()}/endpoints", web_system.url
+
+    made = ask(url, "POST", path, {"url": "https://example.com/hook"})
+
+    assert made.status == 201
+    assert made.headers["location"] == f"{path}/{made.json['endpoint']['id']}"
+    assert web_system.get(made.headers["location"]).json["id"] == made.json["endpoint"]["id"]
+
+
 def test_a_history_is_shown_and_a_deletion_undone(records: Records) -> None:
     made = records.create("tea")
     at = "/" + made["guid"]

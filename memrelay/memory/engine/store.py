@@ -182,8 +182,12 @@ class Store:
         with translate_errors(self.path):
             self._check_in_place()
             self._connection.execute("BEGIN IMMEDIATE")
-            found = self._connection.execute("SELECT epoch FROM fence").get if is_fenced else 0
-        self._open = True
+            self._open = True
+            try:
+                found = self._connection.execute("SELECT epoch FROM fence").get if is_fenced else 0
+            except apsw.Error:  # the page of the epoch is damaged or cannot be read
+                self.rollback()
+                raise
         if found > most:
             self.rollback()
             raise StoreFenced(self.path, found)

@@ -13,7 +13,7 @@ from memrelay.memory.engine.damage import mark_damaged, note_of
 from memrelay.memory.engine.disk import clear_drafts, make_folder
 from memrelay.memory.engine.memory_id import list_stores, store_path
 from memrelay.memory.engine.store import Store
-from memrelay.memory.errors import MemoryFault, StoreBroken, StoreBusy
+from memrelay.memory.errors import MemoryFault, StoreBroken, StoreBusy, StoreDamaged
 from memrelay.memory.search.pool import SemanticResources
 
 if TYPE_CHECKING:
@@ -101,7 +101,10 @@ class OpenStores:
             undo.callback(store.close)
             if memory_id in self._features:
                 store.compose(self._features[memory_id])
-            self._write_epoch(memory_id, store)
+            try:
+                self._write_epoch(memory_id, store)
+            except StoreDamaged as damaged:
+                raise store.give_up(str(damaged.__cause__ or damaged)) from damaged
             undo.pop_all()
         return store
 

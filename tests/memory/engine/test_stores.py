@@ -2,18 +2,22 @@
 transaction."""
 
 import resource
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import apsw
 import pytest
 
+from memrelay.memory.engine.damage import note_of
 from memrelay.memory.engine.free_memory import return_free_memory
 from memrelay.memory.engine.memory_id import store_path
 from memrelay.memory.engine.store import Store
 from memrelay.memory.engine.stores import IDLE_PROBES, MOST_WITH_PAGES, OpenStores
-from memrelay.memory.errors import BadMemoryId, StoreBroken, StoreFenced
+from memrelay.memory.errors import BadMemoryId, StoreBroken, StoreDamaged, StoreFenced
 from memrelay.memory.records.writing import write
 from tests.memory.builders import contents, make_record, read_all, write_all
+from tests.support.damage import PAGE
 
 IDS = [f"instances/a3d8f1b2/store{number}" for number in range(5)]
 
@@ -24,6 +28,17 @@ def is_open(store: Store) -> bool:
     except apsw.ConnectionClosedError:
         return False
     return True
+
+
+def damage_table(path: Path, name: str) -> None:
+    """Overwrite the first page of a table."""
+    with closing(sqlite3.connect(path)) as connection:
+        ((page,),) = connection.execute(
+            "SELECT rootpage FROM sqlite_schema WHERE name = ?", (name,)
+        )
+    with path.open("r+b") as file:
+        file.seek((page - 1) * PAGE)
+        file.write(b"\xff" * PAGE)
 
 
 def test_a_store_is_opened_once(tmp_path: Path) -> None:
@@ -62,6 +77,22 @@ def test_an_evicted_store_is_reopened_with_its_records(tmp_path: Path) -> None:
     held = [contents(read_all(stores.get(name))) for name in IDS]
 
     assert held == [[f"tea of {name}"] for name in IDS]
+
+
+def test_a_damaged_fencing_epoch_is_noted_and_leaves_no_transaction(tmp_path: Path) -> None:
+    stores, path = OpenStores(tmp_path, 1), store_path(tmp_path, IDS[0])
+    stores.get(IDS[0])
+    stores.close_all()
+    damage_table(path, "fence")
+
+    with closing(Store(IDS[0], path)) as store:
+        with pytest.raises(StoreDamaged, match="malformed"):
+            store.take_over(1)
+        assert not store.connection.in_transaction
+    with pytest.raises(StoreDamaged, match="malformed"):
+        stores.take_over(IDS[0], 1)
+
+    assert note_of(path).exists()
 
 
 def test_a_store_in_a_transaction_is_not_evicted(tmp_path: Path) -> None:

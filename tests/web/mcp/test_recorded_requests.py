@@ -1,15 +1,22 @@
 """Requests of real clients, over the standard streams with a file and over HTTP."""
 
+import fcntl
 import json
+import subprocess
+import sys
+import termios
+import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
 
+from tests.support.child import CHECKOUT
 from tests.support.http import ask
 from tests.support.mcp_sessions import REQUESTS, check_session, read_recording
-from tests.support.program import environment_without_settings, run_as_process
+from tests.support.program import COMMAND, environment_without_settings, run_as_process
+from tests.support.waiting import wait_for
 from tests.support.web_system import WebSystem
 
 Json = dict[str, Any]
@@ -65,6 +72,35 @@ def test_numbers_and_lists_in_texts_are_read(send: Send) -> None:
     assert [answers[number]["result"]["isError"] for number in range(1, 6)] == [False] * 5
     (found,) = answers[4]["result"]["structuredContent"]["entities"]
     assert found["observations"] == ["likes tea"]
+
+
+def test_a_slow_reader_gets_every_answer_after_the_end_of_its_requests(tmp_path: Path) -> None:
+    begin = read_requests("stringified_arguments")[:2]
+    lists = [
+        json.dumps({"jsonrpc": "2.0", "id": number, "method": "tools/list"}).encode()
+        for number in range(1, 41)
+    ]
+    with subprocess.Popen(
+        [*COMMAND, "mcp", "--file", "x.db"],
+        cwd=tmp_path,
+        env=environment_without_settings() | {"PYTHONPATH": str(CHECKOUT)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as process:
+        assert process.stdin is not None and process.stdout is not None
+        process.stdin.write(b"\n".join([*begin, *lists, b""]))
+        process.stdin.close()
+        wait_for(lambda: bytes_in(process.stdout), "the first answer")
+        time.sleep(0.2)  # the other answers fill the pipe
+        answers = [json.loads(line) for line in process.stdout]
+
+    assert sorted(answer["id"] for answer in answers) == list(range(41))
+    assert all("result" in answer for answer in answers)
+
+
+def bytes_in(pipe: IO[bytes]) -> int:
+    """Return how many bytes wait in a pipe."""
+    return int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)), sys.byteorder)
 
 
 def test_absent_null_and_empty_arguments_are_the_same(send: Send) -> None:

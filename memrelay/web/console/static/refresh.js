@@ -42,11 +42,11 @@
     return xhr.status === 504 ? "No response in time. Retrying every 5 seconds." : `The server answers with error ${xhr.status}.`;
   }
 
-  // A refresh must not remove the user's selection, or a form that the user is filling in.
+  // A refresh must not remove the user's selection, a form that the user is filling in, or an open question.
   function isInUse(part) {
     const selection = getSelection();
     const isSelected = !selection.isCollapsed && part.contains(selection.anchorNode);
-    return isSelected || part.querySelector("[data-dirty], dialog[open]") !== null;
+    return isSelected || part.querySelector("[data-dirty], dialog[open], :popover-open") !== null;
   }
 
   document.addEventListener("htmx:configRequest", ({ detail }) => {
@@ -79,6 +79,7 @@
     pending -= 1;
     if (!pending) finish();
   });
+  document.addEventListener("acted", ({ target }) => { if (target.matches(":popover-open")) target.hidePopover(); });
   document.addEventListener("visibilitychange", refresh);
   document.addEventListener("refresh", (event) => {
     if (event.target !== document) return;
