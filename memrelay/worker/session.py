@@ -440,7 +440,8 @@ def describe_groups(groups: Collection[Group], shared: WorkerContext) -> dict[st
 
 
 def _describe_pipeline(plan: Plan, group: Group) -> dict[str, Any]:
-    return {
+    deliveries = group.describe_deliveries(plan)
+    return ({"deliveries": deliveries} if deliveries else {}) | {
         "hash": plan.hash,
         "outbox_bytes": group.outbox_bytes(plan.uid),
         "waiting": group.count_delayed(plan.uid),

@@ -88,7 +88,13 @@ def test_a_check_changes_nothing(program: Program) -> None:
 
 
 def test_a_check_prints_the_next_runs_of_schedules(program: Program) -> None:
-    (line,) = program.run("check", str(Path(SAMPLE).parent / "daily_digest.json")).lines
+    secrets = '[{"ref": "env:DIGEST_URL", "hosts": ["hooks.example.com"]}]'
+    (line,) = program.run(
+        "check",
+        str(Path(SAMPLE).parent / "daily_digest.json"),
+        MEMRELAY_OUTGOING__SECRETS=secrets,
+        DIGEST_URL="https://hooks.example.com/team",
+    ).lines
 
     runs = [datetime.fromisoformat(run) for run in line["next_runs"]["morning"]]
     assert len(runs) == 3 and runs == sorted(runs) and runs[0] > datetime.now(UTC)

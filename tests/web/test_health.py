@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.bundles import make_agent
+from tests.support.calls import call
 from tests.support.listener import Listener
 from tests.support.waiting import wait_for
 from tests.support.web_system import WebSystem
@@ -155,9 +156,14 @@ def test_metrics_have_latencies_sizes_and_ownership(web_system: WebSystem) -> No
 
 @pytest.mark.parametrize("file", ["alerts.yml", "grafana.json"])
 def test_dashboard_and_alerts_use_existing_metrics(web_system: WebSystem, file: str) -> None:
-    web_system.deploy()
+    uid = web_system.deploy()
+    url = "https://hooks.example.com/team"
+    created = call(web_system.system, uid, "endpoints.create", {"url": url})
+    call(web_system.system, uid, "endpoints.test", {"id": created["endpoint"]["id"]})
+    parts = ("commit_latency", "delivery_duration")
     wait_for(
-        lambda: any("commit_latency" in name for name in samples(web_system)), "a worker reports"
+        lambda: all(any(part in name for name in samples(web_system)) for part in parts),
+        "a worker reports",
     )
 
     text = (Path(__file__).parents[2] / "docs/operations" / file).read_text()

@@ -158,6 +158,7 @@ def test_a_pipeline_without_kept_inputs_lists_none(web_system: WebSystem) -> Non
 def test_a_replay_that_is_killed_and_repeated_has_each_effect_once(
     web_system: WebSystem,
 ) -> None:
+    """Row 40 of docs/faults.md."""
     uid, system = deploy(web_system), web_system.system
     texts = [f"number {at}" for at in range(40)]
     system.client.enter_together(uid, [f"/write {text}" for text in texts])

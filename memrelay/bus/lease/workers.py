@@ -88,11 +88,36 @@ class _Latency(Struct):
     sum_s: float
 
 
+class _Trouble(Struct):
+    id: str
+    url: str
+    disabled: str
+    is_paused: bool
+    failing_since: str | None
+    last_answer: str
+
+
+class _Deliveries(Struct):
+    endpoints: int
+    waiting: int
+    failed: int
+    failing: int
+    off: int
+    tries: int
+    delivered: int
+    duration: _Latency
+    trouble: list[_Trouble]
+
+
+class _Pipeline(Struct):
+    deliveries: _Deliveries | None = None
+
+
 class _Report(Struct):
     """The types of the fields that are not numbers."""
 
     name: str
-    pipelines: dict[str, dict[str, Any]]
+    pipelines: dict[str, _Pipeline]
     storage: str = ""
     started_at: int = 0
     latency: dict[str, _Latency] = {}

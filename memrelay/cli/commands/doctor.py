@@ -67,6 +67,7 @@ BUS_CHECKS: tuple[BusCheck, ...] = (
     service.check_workers,
     service.check_paused,
     service.check_erasures,
+    service.check_endpoints,
     service.check_listeners,
 )
 BUS_TIMEOUT_S = 5.0

@@ -36,6 +36,8 @@ from memrelay.memory.errors import MemoryFault, StoreBusy
 CATALOG_FAULTS = (MemoryFault, sqlite3.Error)
 # Paused pipelines that are listed, each with its reason.
 MAX_PAUSED = 20
+# Endpoints in trouble that are listed.
+MAX_ENDPOINTS = 20
 DEPLOY = "deploy one with `memrelay deploy FILE`"
 
 
@@ -157,6 +159,37 @@ async def check_erasures(context: DoctorContext) -> list[Finding]:
         fault("erasures", f"pipeline {uid} cannot complete an erasure: {reason}", remedy)
         for uid, reason in sorted(faults.items())[:MAX_PAUSED]
     ]
+
+
+async def check_endpoints(context: DoctorContext) -> list[Finding]:
+    """List endpoints that are failing or switched off, as the owners of their pipelines report."""
+    reports = [
+        (uid, report["deliveries"])
+        for worker in await _list_workers(context)
+        for uid, report in worker["pipelines"].items()
+        if report.get("deliveries")
+    ]
+    findings = [_describe_endpoint(uid, one) for uid, found in reports for one in found["trouble"]]
+    if reports and not findings:
+        count = sum(found["endpoints"] for _, found in reports)
+        return [ok("endpoints", f"{counted(count, 'endpoint')}, none failing")]
+    return findings[:MAX_ENDPOINTS]
+
+
+def _describe_endpoint(uid: str, one: dict[str, Any]) -> Finding:
+    text = f"pipeline {uid}, {one['url']} ({one['id']})"
+    if one["failing_since"]:
+        text += f": no success since {one['failing_since']}"
+    if one["last_answer"]:
+        text += f"; the last answer: {one['last_answer']}"
+    enable = f"`memrelay endpoints enable {uid} {one['id']}`"
+    if one["is_paused"]:
+        return warning("endpoints", f"{text} is switched off, and its deliveries wait", enable)
+    if one["disabled"]:
+        text += f"; it is switched off: {one['disabled']}"
+        return fault("endpoints", text, f"correct the receiver, then run {enable}")
+    remedy = f"correct the receiver; {enable} then sends at once what waits for its next try"
+    return warning("endpoints", text, remedy)
 
 
 async def _list_workers(context: DoctorContext) -> list[dict[str, Any]]:

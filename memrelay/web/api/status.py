@@ -40,6 +40,8 @@ OWNER_DEFAULTS: dict[str, Any] = {
     "erasure_pending": False,
     "erasure_fault": "",
 }
+# Only pipelines with endpoints have it.
+DELIVERIES = "deliveries"
 # Fields that have another name in the report on the bus.
 REPORT_NAMES = {"deferred_calls": "errands"}
 # Figures of a worker that only callers for all pipelines see.
@@ -177,6 +179,7 @@ async def _describe_pipelines(
                 name: figures.get(REPORT_NAMES.get(name, name), default)
                 for name, default in OWNER_DEFAULTS.items()
             }
+            | ({DELIVERIES: figures[DELIVERIES]} if DELIVERIES in figures else {})
         )
     return found
 

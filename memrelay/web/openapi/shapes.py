@@ -388,6 +388,35 @@ class WorkerStatus(TypedDict):
     malformed: NotRequired[int]
 
 
+@exact
+class EndpointTrouble(TypedDict):
+    """An endpoint that is failing or switched off. `is_paused`: a user switched it off."""
+
+    id: str
+    url: str
+    disabled: str
+    is_paused: bool
+    failing_since: str | None
+    last_answer: str
+
+
+@exact
+class DeliveryStatus(TypedDict):
+    """The deliveries of a pipeline with endpoints. `tries`, `delivered` and `duration` count since
+    the owner started. `failed` are those of the last 30 days, `trouble` has at most 5 endpoints.
+    """
+
+    endpoints: int
+    waiting: int
+    failed: int
+    failing: int
+    off: int
+    tries: int
+    delivered: int
+    duration: Latency
+    trouble: list[EndpointTrouble]
+
+
 # `in` is a keyword, so a class cannot declare it.
 _InputCount = TypedDict("_InputCount", {"in": int})
 
@@ -424,6 +453,7 @@ class PipelineStatus(_InputCount):
     vectors_fault: str
     erasure_pending: bool
     erasure_fault: str
+    deliveries: NotRequired[DeliveryStatus]
 
 
 @exact

@@ -118,6 +118,29 @@ PIPELINE_METRICS = (
 )
 
 
+# Of pipelines with endpoints.
+DELIVERY_METRICS = (
+    _gauge("memrelay_deliveries_waiting", "Deliveries that wait for a try.", "waiting"),
+    _gauge(
+        "memrelay_deliveries_failed", "Deliveries of the last 30 days that have failed.", "failed"
+    ),
+    _counter(
+        "memrelay_deliveries_delivered",
+        "Deliveries that were accepted since the owner started.",
+        "delivered",
+    ),
+    _counter("memrelay_delivery_tries", "Tries to deliver since the owner started.", "tries"),
+    _gauge("memrelay_endpoints_failing", "Endpoints whose last try has failed.", "failing"),
+    _gauge(
+        "memrelay_endpoints_off",
+        "Endpoints that were switched off because they failed, or answered 410.",
+        "off",
+    ),
+)
+DELIVERY_DURATION = (
+    "memrelay_delivery_duration_seconds",
+    "Time of a try, from its start to the answer.",
+)
 STORAGE_METRICS = (
     _gauge("memrelay_bus_memory_bytes", "Memory that the bus server uses.", "bus_memory_bytes"),
     _gauge(
@@ -153,6 +176,8 @@ LATENCIES = {
 }
 
 
+# Histograms as in the status, by the values of the labels.
+Series = dict[tuple[str, ...], Status]
 # Requests to webhooks by pipeline, agent and reason.
 RequestCounts = Mapping[tuple[str, str, str], int]
 
@@ -211,9 +236,24 @@ class _Snapshot:
                 yield spec.family(spec.name, spec.help, value=spec.read(storage))
         for which, (name, text) in LATENCIES.items():
             found = {one["name"]: one.get("latency", {}).get(which) for one in workers}
-            yield _histogram(name, text, {name: one for name, one in found.items() if one})
+            of_workers: Series = {(worker,): one for worker, one in found.items() if one}
+            yield _histogram(name, text, of_workers, "worker")
         for spec in PIPELINE_METRICS:
             yield _family(spec, pipelines, pipeline="pipeline_uid", name="name")
+        yield from _delivery_metrics([one for one in pipelines if "deliveries" in one])
+
+
+def _delivery_metrics(pipelines: list[Status]) -> Iterator[Metric]:
+    """Yield the metrics of deliveries; none if no pipeline has endpoints."""
+    if not pipelines:
+        return
+    for spec in DELIVERY_METRICS:
+        items = [one | one["deliveries"] for one in pipelines]
+        yield _family(spec, items, pipeline="pipeline_uid", name="name")
+    durations: Series = {
+        (one["pipeline_uid"], one["name"]): one["deliveries"]["duration"] for one in pipelines
+    }
+    yield _histogram(*DELIVERY_DURATION, durations, "pipeline", "name")
 
 
 def _family(spec: _MetricSpec, items: list[Status], **labels: str) -> Metric:
@@ -224,14 +264,14 @@ def _family(spec: _MetricSpec, items: list[Status], **labels: str) -> Metric:
     return family
 
 
-def _histogram(name: str, text: str, of_workers: dict[str, Status]) -> Metric:
-    """Return a histogram with one series per worker. Prometheus expects cumulative counts."""
-    family = HistogramMetricFamily(name, text, labels=["worker"])
-    for worker, latency in of_workers.items():
+def _histogram(name: str, text: str, series: Series, *labels: str) -> Metric:
+    """Return a histogram. Prometheus expects cumulative counts."""
+    family = HistogramMetricFamily(name, text, labels=labels)
+    for values, latency in series.items():
         bounds = [*map(str, latency["bounds_s"]), "+Inf"]
         counts = accumulate(latency["counts"])
         buckets = list(zip(bounds, counts, strict=True))
-        family.add_metric([worker], buckets=buckets, sum_value=latency["sum_s"])
+        family.add_metric(list(values), buckets=buckets, sum_value=latency["sum_s"])
     return family
 
 

@@ -6,7 +6,7 @@ What sends is loaded with the first endpoint: a worker without one has only this
 import asyncio
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from memrelay.logs import get_logger
 from memrelay.memory.engine.models import load
@@ -60,6 +60,14 @@ class DeliveryTask:
         """Begin with the knowledge that nothing waits."""
         self.has_endpoints |= has_endpoints
         self._is_resting = True
+
+    def describe(self, plan: Plan) -> dict[str, Any] | None:
+        """Return the figures of a pipeline's deliveries; None without endpoints, and before they
+        are known.
+        """
+        store = plan.built_in_stores[ENDPOINTS]
+        hired = (courier for courier in self._couriers if courier.store == store)
+        return next((courier.figures.read() for courier in hired), None)
 
     def note_changes(self) -> None:
         """Announce that a batch has made changes."""

@@ -27,8 +27,9 @@ from memrelay.memory.models.endpoints.outbox import (
 )
 from memrelay.memory.models.endpoints.recovery import recover
 from memrelay.memory.models.endpoints.schedule import Answer
-from memrelay.memory.models.endpoints.table import Delivery, Endpoint
+from memrelay.memory.models.endpoints.table import Delivery, Endpoint, EndpointTable
 from memrelay.pipelines.plan import Plan
+from memrelay.worker.endpoints.figures import COUNT_PAUSE_S, DeliveryFigures
 from memrelay.worker.endpoints.sender import Sender
 from memrelay.worker.shared import WorkerContext
 
@@ -72,14 +73,17 @@ class Courier:
         self._begun = defaultdict[str, deque[float]](deque)
         # Whether changes are left that are no deliveries yet, and whether deliveries wait.
         self._has_changes = self._has_waiting = False
+        self.figures = DeliveryFigures()
         # Whether the file has removed answers.
         self._must_rewrite = False
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is to be sent or written, and no delivery waits."""
+        """Whether nothing is to be sent or written, no delivery waits, and no endpoint is in
+        trouble, which the worker's reports name.
+        """
         is_done = not (self._has_changes or self._has_waiting or self._must_rewrite)
-        return is_done and not (self._under_way or self._answers)
+        return is_done and self.figures.is_sound and not (self._under_way or self._answers)
 
     @property
     def has_backlog(self) -> bool:
@@ -120,11 +124,12 @@ class Courier:
         self._has_changes, self._has_waiting = found.more, found.next_ms is not None
         if found.more:
             return 0.0
+        most_s = COUNT_PAUSE_S if self.figures.is_outdated else MOST_PAUSE_S
         if self._must_rewrite:
             return REWRITE_PAUSE_S
         if found.next_ms is None:
-            return None
-        return min(max((found.next_ms - now_ms) / 1000, LEAST_PAUSE_S), MOST_PAUSE_S)
+            return most_s if self.figures.is_outdated else None
+        return min(max((found.next_ms - now_ms) / 1000, LEAST_PAUSE_S), most_s)
 
     def _step(
         self, stores: OpenStores, answers: list[tuple[Delivery, Answer]], now_ms: int
@@ -137,6 +142,7 @@ class Courier:
         self, stores: OpenStores, answers: list[tuple[Delivery, Answer]], now_ms: int
     ) -> _Round:
         off = note_answers(stores, self.store, answers, now_ms, random.random) if answers else []
+        self.figures.count(answer for _, answer in answers)
         # At once, because what follows may fail; others are added at the end meanwhile.
         del self._answers[: len(answers)]
         for delivery, _ in answers:
@@ -149,6 +155,7 @@ class Courier:
                 stores.rewrite(self.store)
                 self._must_rewrite = False
         due = take_due(stores, self.store, now_ms, self._under_way, self._count_allowed)
+        self.figures.refresh(stores.get(self.store).table(EndpointTable))
         return _Round(due.requests, due.next_ms, more, off)
 
     def _count_allowed(self, endpoint: Endpoint) -> int:

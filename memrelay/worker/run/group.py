@@ -163,6 +163,10 @@ class Group:
     def has_deferred_call(self, uid: str, alias: str) -> bool:
         return self._continuations.deferred_calls.has_agent(uid, alias)
 
+    def describe_deliveries(self, plan: Plan) -> dict[str, Any] | None:
+        """Return the figures of a pipeline's deliveries; None without endpoints."""
+        return self._parts.deliveries.describe(plan)
+
     @property
     def has_open_erasure(self) -> bool:
         """Whether an erasure is not yet complete."""

@@ -36,6 +36,8 @@ from memrelay.memory.models.endpoints.table import (
 )
 from memrelay.memory.operations import Context, operation
 
+# Why an endpoint is off that a user switched off.
+BY_USER = "switched off"
 SECRET_BYTES = 24
 # How long the old secret signs too after a rotation.
 OVERLAP_S = 86_400
@@ -223,7 +225,7 @@ def update(tx: Transaction, change: EndpointUpdate, context: Context) -> Endpoin
     if change.active:
         endpoint = switch_on(endpoint)
     elif change.active is False:
-        endpoint = endpoint._replace(disabled="switched off")
+        endpoint = endpoint._replace(disabled=BY_USER)
     table.put(endpoint)
     return _view(table, endpoint)
 

@@ -116,6 +116,9 @@ SELECT = f"SELECT {DELIVERY_COLUMNS} FROM deliveries"
 DUE = f"{SELECT} WHERE endpoint = ? AND state = 0 AND due <= ? ORDER BY due, n LIMIT ?"
 OLDEST = f"{SELECT} WHERE endpoint = ? AND state = 0 ORDER BY n LIMIT ?"
 NEXT_DUE = "SELECT min(due) FROM deliveries WHERE endpoint = ? AND state = 0"
+COUNT_OPEN = (
+    "SELECT state, count(*) FROM deliveries WHERE endpoint = ? AND state IN (0, 2) GROUP BY state"
+)
 SURPLUS = (
     "UPDATE deliveries SET state = 2, ended_at = ?1 WHERE n IN (SELECT n FROM deliveries "
     "WHERE endpoint = ?2 AND state = 0 ORDER BY n LIMIT max(0, ?3))"
@@ -214,6 +217,11 @@ class EndpointTable(StoreTable):
             )
         )
         return counts.get(WAITING, 0), counts.get(DELIVERED, 0), counts.get(FAILED, 0)
+
+    def count_open(self, endpoint: str) -> tuple[int, int]:
+        """Return the number of waiting and of failed deliveries. It does not count the others."""
+        counts = dict(self._connection.execute(COUNT_OPEN, (endpoint,)))
+        return counts.get(WAITING, 0), counts.get(FAILED, 0)
 
     def fail_oldest(self, endpoint: str, most_waiting: int, now_ms: int) -> int:
         """End the oldest waiting deliveries above a number as failed. Return how many."""
