@@ -7,7 +7,6 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field
 
-from memrelay.memory.engine.feed import TYPES
 from memrelay.memory.engine.models import load
 from memrelay.memory.records.filters import Filter
 
@@ -26,6 +25,8 @@ __all__ = [
 MOST_ENDPOINTS = 100
 MAX_URL = 2048
 TEST_TYPE = "endpoint.test"
+# Lists the types of events, which is loaded with the first endpoint.
+EVENT_TYPES = "memrelay.memory.models.endpoints.events:list_event_types"
 SECRET_PREFIX = "whsec_"
 # Bytes of a secret, as Standard Webhooks demand.
 LEAST_BYTES, MOST_BYTES = 24, 64
@@ -81,8 +82,9 @@ def check_event_type(glob: str) -> str:
             f"{glob!r} is no type of events: use one like record.created, or a pattern like "
             "record.* or *"
         )
-    if not any(matches(glob, name) for name in (*TYPES, TEST_TYPE)):
-        raise ValueError(f"{glob!r} matches no type of events: {', '.join(TYPES)}")
+    types = load(EVENT_TYPES)()
+    if not any(matches(glob, name) for name in (*types, TEST_TYPE)):
+        raise ValueError(f"{glob!r} matches no type of events: {', '.join(types)}")
     return glob
 
 

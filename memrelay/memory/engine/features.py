@@ -8,7 +8,7 @@ message asks for it.
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from memrelay.memory.engine.memory_id import BUILT_IN_STORES
+from memrelay.memory.engine.memory_id import built_in_name
 from memrelay.memory.engine.models import load
 from memrelay.memory.engine.table import StoreTable
 
@@ -87,6 +87,4 @@ def compose(store: "Store", names: Collection[str]) -> WritePath:
 
 def default_features(memory_id: str) -> frozenset[str]:
     """Return the features of a store that no bundle declares: built-in stores have a feed."""
-    top, _, rest = memory_id.partition("/")
-    is_built_in = top == "instances" and rest.partition("/")[2] in BUILT_IN_STORES
-    return frozenset({FEED} if is_built_in else ())
+    return frozenset({FEED} if built_in_name(memory_id) else ())

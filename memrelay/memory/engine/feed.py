@@ -26,6 +26,8 @@ ChangeType = Literal[
     "memory.created",
     "memory.updated",
     "memory.deleted",
+    # The entry stays as it is: a duplicate confirms it.
+    "entry.skipped",
     # The sources of recipes. The subject names the instance; `data` has further ids.
     "kv.set",
     "kv.deleted",
@@ -46,6 +48,11 @@ UPDATED: ChangeType = "record.updated"
 DELETED: ChangeType = "record.deleted"
 EXPIRED: ChangeType = "record.expired"
 ERASED: ChangeType = "record.erased"
+SKIPPED: ChangeType = "entry.skipped"
+# What a change of a record is called for others than readers of the feed: `event` in the row's
+# `data`, if the type does not say it.
+EVENT = "event"
+APPENDED, RESTORED = "record.appended", "record.restored"
 COLUMNS = "at, type, subject, actor, data"
 WIDTH = 5
 # Rows per statement.

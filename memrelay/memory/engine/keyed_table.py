@@ -64,10 +64,13 @@ class KeyedTable(StoreTable):
         """Insert a record whose key is free, and return it as stored."""
         return self._records.insert_state(new)
 
-    def change(self, stored: StoredRecord, after: State) -> State:
-        """Change a record, keep the earlier version, and return it as stored."""
+    def change(self, stored: StoredRecord, after: State, *, event: str = "") -> State:
+        """Change a record, keep the earlier version, and return it as stored.
+
+        `event` is the name of the change, by default "record.updated".
+        """
         updated_at = next_change_ms(self._records.versions.now_ms, stored.state.updated_at)
-        return self._records.overwrite(stored, after._replace(updated_at=updated_at))
+        return self._records.overwrite(stored, after._replace(updated_at=updated_at), event=event)
 
     def delete(self, guids: Iterable[str]) -> int:
         """Delete the records with these guids, keep their last versions, and return their number.

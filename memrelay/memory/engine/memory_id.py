@@ -52,6 +52,13 @@ def built_in_store(uid: str, name: str = "memories") -> str:
     return f"instances/{uid}/{name}"
 
 
+def built_in_name(memory_id: str) -> str:
+    """Return which built-in store of its pipeline a store is, "" if it is none."""
+    top, _, rest = memory_id.partition("/")
+    name = rest.partition("/")[2]
+    return name if top == "instances" and name in BUILT_IN_STORES else ""
+
+
 def is_closed(memory_id: str) -> bool:
     """Return whether a store is a closed store, of any pipeline."""
     return CLOSED_STORE.fullmatch(memory_id) is not None

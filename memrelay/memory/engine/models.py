@@ -72,6 +72,22 @@ class Rows:
 
 
 @dataclass(frozen=True, slots=True)
+class KindEvents:
+    """The events of records of one kind, which endpoints get instead of `record.*`."""
+
+    # The event of each change that is not called `record.*`.
+    names: Mapping[str, str]
+    # A function `(tx, state)` that returns the record as its operations show it, a dataclass.
+    view: str
+    # Whether it shows no values. Then it serves closed stores, encrypted and deleted records too.
+    has_ids_only: bool = False
+    # Further events of changes, whose rows name them.
+    further: tuple[str, ...] = ()
+    # The built-in store of the records, "" if any store may have them.
+    store: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Model:
     """What the engine and the interfaces need to know of a model."""
 
@@ -85,6 +101,8 @@ class Model:
     nouns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     # Tables with `holder(state)`, by the kind of record whose key is unique within a scope.
     keyed: Mapping[str, str] = field(default_factory=dict)
+    # The events of changes, by the kind of record.
+    events: Mapping[str, KindEvents] = field(default_factory=dict)
     # The tables that hold no records.
     rows: tuple[Rows, ...] = ()
     # Beginnings of the kinds that only the model's operations write.
@@ -209,6 +227,16 @@ def list_formats() -> dict[str, tuple[str, str]]:
 def list_erasures() -> list[str]:
     """Return the full names of the models' erasure classes."""
     return list_hooks("erase")
+
+
+@cache
+def kind_events() -> dict[str, KindEvents]:
+    """Return the events by the kind of record. The names in them are full names."""
+    return {
+        kind: replace(events, view=resolve(package, events.view))
+        for package, model in models().items()
+        for kind, events in model.events.items()
+    }
 
 
 @cache

@@ -11,7 +11,16 @@ import apsw
 
 from memrelay.memory.engine.appends import AppendTable, LongRecord
 from memrelay.memory.engine.features import WritePath
-from memrelay.memory.engine.feed import CREATED, DELETED, EXPIRED, UPDATED, ChangeType
+from memrelay.memory.engine.feed import (
+    APPENDED,
+    CREATED,
+    DELETED,
+    EVENT,
+    EXPIRED,
+    RESTORED,
+    UPDATED,
+    ChangeType,
+)
 from memrelay.memory.engine.filter_sql import HAS_AGENT_MEMORY, Conditions, Expiry, Filters, where
 from memrelay.memory.engine.fulltext import INDEXES, FullTextIndex, best_matches
 from memrelay.memory.engine.rows import Changes, RowInsert
@@ -63,6 +72,8 @@ OVERWRITE = f"UPDATE records SET content = ?, parts = ?, source = ?, {STATE_VALU
 # A fixed statement for one record, which is faster than building the conditions of `oldest`.
 BY_GUID = " WHERE guid = ?"
 BEYOND = {"asc": "r.row > ?", "desc": "r.row < ?"}
+# The `data` of announced changes.
+APPEND, RESTORATION = {EVENT: APPENDED}, {EVENT: RESTORED}
 _record = itemgetter(1)
 REPEATED_GUID = "UNIQUE constraint failed: records.guid"
 
@@ -163,13 +174,13 @@ class RecordTable:
         self.insert(record)
         self._new_turns.append((*self._new.pop(), thread, seq))
 
-    def insert_state(self, new: State) -> State:
+    def insert_state(self, new: State, *, is_restored: bool = False) -> State:
         """Insert a record with all columns and return it as stored.
 
         Its checksum is computed here, and its position in the thread if `seq` is None.
         """
         self.last_row += 1
-        self.announce(CREATED, new.guid)
+        self.announce(CREATED, new.guid, RESTORATION if is_restored else None)
         seq = self._next_seq(new.thread, new.seq) if new.thread else None
         stored = new._replace(seq=seq, crc=new.checksum())
         parts = parts_of(new.content)
@@ -267,7 +278,7 @@ class RecordTable:
         self, place: StoredRecord, new: str, now_ms: int, what: What = "append"
     ) -> None:
         """Change the content of a record and keep the earlier version."""
-        self._record_change(place, what, new)
+        self._record_change(place, what, new, APPEND if what == "append" else None)
         self._connection.execute(
             UPDATE_CONTENT, (new, parts_of(new), now_ms, content_checksum(new), place.row)
         )
@@ -284,7 +295,7 @@ class RecordTable:
     def extend(self, record: LongRecord, text: str, now_ms: int) -> None:
         """Append a text to a long record and keep the earlier version."""
         self.versions.add_begun(record.state, record.length)
-        self.announce(UPDATED, record.guid)
+        self.announce(UPDATED, record.guid, APPEND)
         self.appends.add(record, text, now_ms)
 
     def merge_appended(self, rows: Iterable[int]) -> None:
@@ -294,10 +305,12 @@ class RecordTable:
                 if (place := self.appends.merge(row)) is not None:
                     self._mark_changed(place)
 
-    def _record_change(self, place: StoredRecord, what: What, content: str) -> None:
+    def _record_change(
+        self, place: StoredRecord, what: What, content: str, data: Mapping[str, str] | None
+    ) -> None:
         """Keep the earlier version and mark the indexes and the row as changed."""
         self.versions.add(place.values, place.content, what, content)
-        self.announce(UPDATED, place.guid)
+        self.announce(UPDATED, place.guid, data)
         self._mark_changed(place, is_indexed=content == place.content)
 
     def _mark_changed(self, place: StoredRecord, *, is_indexed: bool = False) -> None:
@@ -355,20 +368,25 @@ class RecordTable:
         It keeps its expiry.
         """
         self.versions.add_absence((*deleted._replace(number=deleted.number + 1)[:-1],))
-        self.insert_state(wanted._replace(number=deleted.number + 2, expires_at=deleted.expires_at))
+        wanted = wanted._replace(number=deleted.number + 2, expires_at=deleted.expires_at)
+        self.insert_state(wanted, is_restored=True)
 
     def revert(self, place: StoredRecord, wanted: State) -> None:
         """Set the content and fields of a record to those of an earlier version. It keeps its
         expiry.
         """
-        self.overwrite(place, wanted._replace(expires_at=place.state.expires_at), "restore")
+        wanted = wanted._replace(expires_at=place.state.expires_at)
+        self.overwrite(place, wanted, "restore", event=RESTORED)
 
-    def overwrite(self, place: StoredRecord, wanted: State, what: What = "update") -> State:
+    def overwrite(
+        self, place: StoredRecord, wanted: State, what: What = "update", *, event: str = ""
+    ) -> State:
         """Change all fields of a record except its guid, its creation time and its thread.
 
-        Returns the record as stored.
+        `event` is the name of the change, by default "record.updated". Returns the record as
+        stored.
         """
-        self._record_change(place, what, wanted.content)
+        self._record_change(place, what, wanted.content, {EVENT: event} if event else None)
         crc, before = wanted.checksum(), place.state
         if wanted.scope != before.scope and wanted.kind in self.hooks:
             self.hooks[wanted.kind].moved(before.scope, wanted.scope)
@@ -510,14 +528,16 @@ class RecordTable:
             map(RecordExtras._make, self._connection.execute(SELECT_EXTRAS, (guid,))), PLAIN
         )
 
-    def replace(self, before: Record, after: Record, extras: RecordExtras) -> None:
+    def replace(
+        self, before: Record, after: Record, extras: RecordExtras, *, event: str = ""
+    ) -> None:
         """Update content, fields, tags, extras and expiry of a record. It stays in its
-        thread.
+        thread. `event` is the name of the change, by default "record.updated".
         """
         place = self.by_guid(before.guid)
         if place is None:
             return
-        self.overwrite(place, place.state.with_values(after, extras))
+        self.overwrite(place, place.state.with_values(after, extras), event=event)
 
     def page(
         self, conditions: Conditions, order: str, beyond: int | None, limit: int, *, offset: int = 0

@@ -48,7 +48,7 @@ class ChangeView:
     actor: str
     """The caller, or the agent whose block made the change; empty for the worker itself."""
     data: dict[str, Any] | None
-    """Further ids; null for none."""
+    """Further ids, and `event` if it names the change more exactly; null for none."""
 
 
 @dataclass(frozen=True, slots=True)

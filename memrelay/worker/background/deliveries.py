@@ -74,6 +74,12 @@ class DeliveryTask:
         self._has_batch = True
         self._woken.set()
 
+    def note_dead_letters(self) -> None:
+        """Announce that dead letters were stored."""
+        for courier in self._couriers:
+            courier.note_dead_letters()
+        self._woken.set()
+
     async def configure(self) -> None:
         """Give all stores the change feed that deliveries are made of, after a change of
         endpoints.

@@ -29,6 +29,7 @@ from memrelay.memory.models.endpoints.recovery import recover
 from memrelay.memory.models.endpoints.schedule import Answer
 from memrelay.memory.models.endpoints.table import Delivery, Endpoint, EndpointTable
 from memrelay.pipelines.plan import Plan
+from memrelay.worker.endpoints.control_plane import ControlPlaneEvents
 from memrelay.worker.endpoints.figures import COUNT_PAUSE_S, DeliveryFigures
 from memrelay.worker.endpoints.sender import Sender
 from memrelay.worker.shared import WorkerContext
@@ -64,6 +65,7 @@ class Courier:
         self._sender: Sender = load(shared.sender)(
             self._client, shared.secrets, plan.uid, most_hops
         )
+        self._control_plane = ControlPlaneEvents(plan.uid, self.store, thread, shared)
         # The endpoint of each delivery that is being sent, by its id.
         self._under_way: dict[str, str] = {}
         self._tasks = set[asyncio.Task[None]]()
@@ -90,6 +92,10 @@ class Courier:
         """Whether more wait than are sent at once."""
         return self._has_changes or len(self._under_way) > MOST_AT_ONCE
 
+    def note_dead_letters(self) -> None:
+        """Announce that the pipeline has dead letters, before the next round."""
+        self._control_plane.note()
+
     async def open(self) -> None:
         """Open the HTTP client."""
         await self._client.__aenter__()
@@ -107,6 +113,7 @@ class Courier:
 
         Raises StoreBusy, StoreBroken and StoreFenced.
         """
+        await self._control_plane.collect()
         answers, now_ms = list(self._answers), self._shared.clock.now_ms
         step = partial(self._step, answers=answers, now_ms=now_ms)
         found = await self._thread.run(step)

@@ -450,6 +450,8 @@ class Group:
             partial(store_dead_letters, catalog, outcomes, dead_letters, now_ms, content_bytes)
         )
         self._shared.checkpoint("dead letters stored")
+        if added and self._parts.deliveries.has_endpoints:
+            self._parts.deliveries.note_dead_letters()
         if added:
             self._shared.metrics.count_dead([one.pipeline for one in added])
             log.warning(

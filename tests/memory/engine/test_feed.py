@@ -64,8 +64,8 @@ def test_each_change_of_a_record_has_a_row_with_its_time_and_actor(store: Store)
         Change(1, NOW, "record.created", guid, "ada", None),
         Change(2, NOW + 1, "record.updated", guid, "bob", None),
         Change(3, NOW + 2, "record.deleted", guid, "tester", None),
-        Change(4, NOW + 3, "record.created", guid, "tester", None),
-        Change(5, NOW + 4, "record.updated", guid, "tester", None),
+        Change(4, NOW + 3, "record.created", guid, "tester", '{"event":"record.restored"}'),
+        Change(5, NOW + 4, "record.updated", guid, "tester", '{"event":"record.restored"}'),
     ]
 
 

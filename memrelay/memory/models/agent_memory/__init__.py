@@ -1,6 +1,6 @@
 """The memory of agents: facts, episodes, procedures, users, conversations and checkpoints."""
 
-from memrelay.memory.engine.models import Model, RowLines, Rows
+from memrelay.memory.engine.models import KindEvents, Model, RowLines, Rows
 
 # SQL names these kinds literally, so that SQLite uses their indexes.
 FACT_KIND, PROCEDURE_KIND = "memory.fact", "memory.procedure"
@@ -72,6 +72,20 @@ MODEL = Model(
             ),
         ),
     ),
+    events={
+        FACT_KIND: KindEvents(
+            {
+                "record.created": "fact.set",
+                "record.updated": "fact.set",
+                "record.appended": "fact.set",
+                "record.restored": "fact.set",
+                "record.deleted": "fact.deleted",
+            },
+            view="facts:view_state",
+            further=("fact.contradicted",),
+        ),
+        EPISODE_KIND: KindEvents({}, view="episodes:view_state", further=("episode.completed",)),
+    },
     recover="episodes:end_abandoned",
     reserved=("memory.",),
     conversation_kinds=(EPISODE_KIND, STEP_KIND),

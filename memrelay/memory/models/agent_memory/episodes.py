@@ -92,6 +92,11 @@ class EpisodeView:
     """Changes with every edit; an edit can require it."""
 
 
+def view_state(tx: Transaction, state: State) -> "EpisodeView":
+    """Return the view of a stored episode. Raises RecordDamaged."""
+    return view_episode(state.record, state.extras)
+
+
 def view_episode(record: Record, extras: RecordExtras) -> EpisodeView:
     """Return the view of an episode. Raises RecordDamaged."""
     data = kept_data(record, extras)
@@ -326,7 +331,7 @@ def complete_episode(tx: Transaction, request: CompletedEpisode, context: Contex
     }
     summary = request.summary or _summary(data.get("trigger_input"), output)
     after = episode._replace(content=summary[:MAX_SUMMARY_CHARACTERS], data=_packed(data | changes))
-    ended = tx.table(EpisodeTable).change(stored, after)
+    ended = tx.table(EpisodeTable).change(stored, after, event="episode.completed")
     return view_episode(ended.record, ended.extras)
 
 

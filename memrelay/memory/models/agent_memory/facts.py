@@ -131,7 +131,8 @@ def view_fact(stored: StoredFact) -> FactView:
     )
 
 
-def _view_state(tx: Transaction, state: State) -> FactView:
+def view_state(tx: Transaction, state: State) -> FactView:
+    """Return the view of a stored fact. Raises RecordDamaged."""
     counters = tx.table(CounterTable).find(state.guid)
     return view_fact(StoredFact(state.record, state.extras, counters))
 
@@ -203,16 +204,18 @@ def set_fact(tx: Transaction, request: SetFact, context: Context) -> FactWritten
         fact = view_fact(StoredFact(state.record, state.extras, Counters()))
         return FactWritten(fact, "created")
     if not request.overwrite:
-        return FactWritten(_view_state(tx, stored.state), "skipped")
+        return FactWritten(view_state(tx, stored.state), "skipped")
     before = parse_data(stored.state.data, stored.guid)
     content, data = _encode(request, before)
-    state = table.change(stored, stored.state._replace(content=content, data=data))
+    is_contradicted = _json(before["value"]) != _json(request.value)
+    after = stored.state._replace(content=content, data=data)
+    state = table.change(stored, after, event="fact.contradicted" if is_contradicted else "")
     # Each write confirms the fact, and another value also contradicts it.
     counters = tx.table(CounterTable)
     counters.count_outcome(stored.guid, is_good=True)
-    if _json(before["value"]) != _json(request.value):
+    if is_contradicted:
         counters.count_outcome(stored.guid, is_good=False)
-    return FactWritten(_view_state(tx, state), "updated")
+    return FactWritten(view_state(tx, state), "updated")
 
 
 def _get_ids(request: "SetFact | FactName | SearchFacts") -> Ids:
@@ -295,7 +298,7 @@ def get(tx: Transaction, request: FactName, context: Context) -> FactView:
     """
     if (stored := _find(tx, request)) is None:
         raise missing_fact(f"the key {request.key!r}")
-    return _view_state(tx, stored.state)
+    return view_state(tx, stored.state)
 
 
 def _find(tx: Transaction, request: FactName) -> StoredRecord | None:
@@ -333,7 +336,7 @@ def recall_facts(tx: Transaction, request: FactName, context: Context) -> FactVi
     if stored is None:
         return None
     tx.table(CounterTable).count_use(stored.guid, context.now_ms)
-    return _view_state(tx, stored.state)
+    return view_state(tx, stored.state)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,20 +7,20 @@ same changes become the same deliveries, with the same ids.
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
 from typing import Any, NamedTuple
 
 import orjson
 
 from memrelay.memory.endpoint_rules import matches
-from memrelay.memory.engine.feed import CREATED, ERASED, UPDATED, Change
+from memrelay.memory.engine.feed import CREATED, ERASED, SKIPPED, UPDATED, Change
 from memrelay.memory.engine.filter_sql import Conditions, compiled
-from memrelay.memory.engine.memory_id import is_closed
 from memrelay.memory.engine.store import Store
 from memrelay.memory.engine.stores import OpenStores
 from memrelay.memory.engine.timestamps import format_time
 from memrelay.memory.models.endpoints.causes import NO_CAUSE, Cause, ChangeCauses
+from memrelay.memory.models.endpoints.events import find_events, is_about_record, show_record
 from memrelay.memory.models.endpoints.schedule import Answer, after_try, is_open, next_probe_ms
+from memrelay.memory.models.endpoints.service_events import add_events, make_disabled_event
 from memrelay.memory.models.endpoints.table import (
     NO_LONGER_DECLARED,
     WAITING,
@@ -29,7 +29,6 @@ from memrelay.memory.models.endpoints.table import (
     EndpointTable,
     Try,
 )
-from memrelay.memory.records.view import view
 
 # Changes of one store that become deliveries in one transaction.
 CHANGES_TOGETHER = 1000
@@ -117,16 +116,17 @@ def make_rows(
 ) -> Iterator[tuple[Any, ...]]:
     """Yield the rows of EndpointTable.add for the changes that endpoints get."""
     lineage = store.commits.mark.partition(":")[0]
-    for change in changes:
+    events = find_events(store, changes) if endpoints else ()
+    for change, event in zip(changes, events, strict=False):
         for endpoint in endpoints:
             if (
                 endpoint.created_at <= change.at
-                and any(matches(glob, change.type) for glob in endpoint.spec.events)
+                and any(matches(glob, event.type) for glob in endpoint.spec.events)
                 and _passes(store, change, endpoint.spec.filter)
             ):
                 cause = f"{endpoint.id}/{lineage}/{change.n}"
                 id_ = f"msg_{hashlib.sha256(cause.encode()).hexdigest()[:32]}"
-                about = (store.memory_id, change.n, change.type, change.subject, change.data)
+                about = (store.memory_id, change.n, event.type, change.subject, event.data)
                 yield (id_, endpoint.id, *about, change.at, change.at)
 
 
@@ -134,7 +134,7 @@ def _passes(store: Store, change: Change, given: Any) -> bool:
     """Return whether the record of a change passes a filter. What is gone passes none."""
     if not given:
         return True
-    if change.type not in (CREATED, UPDATED):
+    if change.type not in (CREATED, UPDATED, SKIPPED):
         return False
     conditions = Conditions({"guid": change.subject}, given=compiled(given))
     return store.records.count(conditions) > 0
@@ -208,20 +208,11 @@ def _read_data(stores: OpenStores, delivery: Delivery) -> dict[str, Any]:
     further = {} if delivery.data is None else orjson.loads(delivery.data)
     if not delivery.store:
         return dict(further)
-    if not delivery.type.startswith("record."):
+    if not is_about_record(delivery.type):
         return {"id": delivery.subject, "store": delivery.store, **further}
-    ids = {"guid": delivery.subject, "store": delivery.store, **further}
-    if delivery.type not in (CREATED, UPDATED) or not stores.exists(delivery.store):
-        return ids
-    records = stores.get(delivery.store).records
-    stored = records.by_guid(delivery.subject)
-    if stored is None:
-        was_deleted = records.versions.count_of(delivery.subject) > 0
-        gone = {"deleted": True} if was_deleted else {"id": delivery.subject, "erased": True}
-        return ids | gone
-    if is_closed(delivery.store) or stored.state.encrypted:
-        return ids
-    return asdict(view(stored.state.record, stored.state.extras)) | {"store": delivery.store}
+    if not stores.exists(delivery.store):
+        return {"guid": delivery.subject, "store": delivery.store, **further}
+    return further | show_record(stores.get(delivery.store), delivery.subject, delivery.type)
 
 
 def note_answers(
@@ -248,4 +239,6 @@ def note_answers(
             table.note_try(delivery, one)
             if after.disabled and not endpoint.disabled:
                 off.append(after)
+        if off:
+            add_events(table, [make_disabled_event(one, now_ms) for one in off])
     return off

@@ -1,6 +1,6 @@
 """Named memories: deduplicated facts, as SOAT has them."""
 
-from memrelay.memory.engine.models import Model, RowLines, Rows
+from memrelay.memory.engine.models import KindEvents, Model, RowLines, Rows
 
 MODEL = Model(
     name="named_memories",
@@ -43,6 +43,20 @@ MODEL = Model(
         ),
         Rows("entries", before_records=True),
     ),
+    events={
+        "entry": KindEvents(
+            {
+                "record.created": "entry.created",
+                "record.updated": "entry.updated",
+                "record.appended": "entry.updated",
+                "record.restored": "entry.restored",
+                "record.deleted": "entry.deleted",
+            },
+            view="entries:view_stored_entry",
+            further=("entry.merged", "entry.skipped"),
+            store="memories",
+        )
+    },
     erase="erasing:MemoryErasure",
     needs_vectors="table:has_memories",
     formats={"mem0": "export:write_mem0"},

@@ -8,9 +8,11 @@ from typing import Annotated, Any, Literal, NamedTuple
 import orjson
 from pydantic import Field
 
+from memrelay.memory.engine.feed import SKIPPED
 from memrelay.memory.engine.filter_sql import Conditions, compiled, has_expired
 from memrelay.memory.engine.store import Transaction
 from memrelay.memory.engine.timestamps import next_change_ms
+from memrelay.memory.engine.versions import State
 from memrelay.memory.errors import RecordNotFound, Refused, VectorPending
 from memrelay.memory.models.named_memories.dedup.parser import LONGEST
 from memrelay.memory.models.named_memories.dedup.similarity import (
@@ -325,6 +327,7 @@ def apply_write(
         _update(tx, new, planned.old, planned, question)
     elif new.confirms:
         tx.table(EntryTable).confirm(planned.old.guid, new.now_ms)
+        tx.records.announce(SKIPPED, planned.old.guid)
     return WriteResult(planned.after.guid, planned.action, planned.similarity, planned.replaced)
 
 
@@ -356,7 +359,7 @@ def _update(
         if new.may_wait:
             raise
         vector = None
-    tx.records.replace(old, planned.after, planned.extras)
+    tx.records.replace(old, planned.after, planned.extras, event="entry.merged")
     _store_new_vector(tx, planned.after, planned.extras, vector)
 
 
@@ -611,6 +614,11 @@ def entry_view(tx: Transaction, record: Record) -> EntryView:
     """Return the entry as operations report it."""
     extras, confirmed = tx.records.extras(record.guid), tx.table(EntryTable).confirmed(record.guid)
     return EntryView(**entry_fields(record, extras, tx.memory_id, confirmed))
+
+
+def view_stored_entry(tx: Transaction, state: State) -> EntryView:
+    """Return a stored entry as operations report it."""
+    return entry_view(tx, state.record)
 
 
 @dataclass(frozen=True, slots=True)

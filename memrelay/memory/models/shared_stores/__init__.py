@@ -1,6 +1,6 @@
 """Keyed items in shared stores: Robutler's model."""
 
-from memrelay.memory.engine.models import Model, RowLines, Rows
+from memrelay.memory.engine.models import KindEvents, Model, RowLines, Rows
 
 # SQL names this kind literally, so that SQLite uses its indexes.
 ITEM_KIND = "store.item"
@@ -62,6 +62,19 @@ MODEL = Model(
             ),
         ),
     ),
+    events={
+        ITEM_KIND: KindEvents(
+            {
+                "record.created": "item.put",
+                "record.updated": "item.put",
+                "record.appended": "item.put",
+                "record.restored": "item.put",
+                "record.deleted": "item.deleted",
+            },
+            view="items:name_item",
+            has_ids_only=True,
+        )
+    },
     seals="seals:ItemSealKeys",
     internal_kinds=(ITEM_KIND,),
     reserved=("store.",),

@@ -210,6 +210,30 @@ def get_item(tx: Transaction, request: GetItem, context: Context) -> ItemView:
     return view_state(state, with_hidden=True)
 
 
+@dataclass(frozen=True, slots=True)
+class ItemName:
+    """Where an entry is."""
+
+    store: str
+    namespace: str
+    key: str
+    owner: str
+
+
+@dataclass(frozen=True, slots=True)
+class ItemOfEvent:
+    """An entry in an event. It has no value: whoever reads it needs access to the store."""
+
+    item: ItemName
+
+
+def name_item(tx: Transaction, state: State) -> ItemOfEvent:
+    """Return where a stored entry is."""
+    namespace = read_namespace(state.data, state.guid)
+    name = ItemName(state.scope, namespace, state.key or "", state.owner or "")
+    return ItemOfEvent(name)
+
+
 def find_entry(
     tx: Transaction, address: Address, agent: str, *, owner: str = "", internal: bool = False
 ) -> StoredRecord:
