@@ -13,7 +13,7 @@ from tests.support.waiting import wait_for
 from tests.support.web_system import WebSystem
 from tests.support.webhook_receiver import WebhookReceiver
 
-SHARED = "shared/board"
+SHARED, RECORDS = "shared/board", ["record.*"]
 COUNT = 20
 
 
@@ -43,7 +43,7 @@ def test_an_endpoint_never_gets_the_events_of_another_pipeline(system: TestSyste
     )
     with WebhookReceiver() as one, WebhookReceiver() as two, WebhookReceiver() as three:
         for uid, receiver in ((first, one), (second, two), (third, three)):
-            call(system, uid, "endpoints.create", {"url": receiver.url})
+            call(system, uid, "endpoints.create", {"url": receiver.url, "events": RECORDS})
         for uid in (first, second, third):
             write(system, uid, f"by {uid}")
             call(system, uid, "endpoints.test", {"id": find_endpoint(system, uid)})
@@ -68,7 +68,7 @@ def test_a_store_of_no_pipeline_raises_events_at_all_that_share_it(system: TestS
     system.deploy(*[make_bundle(uid, *make_commands(SHARED)) for uid in (first, second)])
     with WebhookReceiver() as one, WebhookReceiver() as two:
         for uid, receiver in ((first, one), (second, two)):
-            call(system, uid, "endpoints.create", {"url": receiver.url})
+            call(system, uid, "endpoints.create", {"url": receiver.url, "events": RECORDS})
         write(system, first, "tea")
         assert [got.wait(1)[0].json["data"]["content"] for got in (one, two)] == ["tea", "tea"]
 
@@ -87,9 +87,11 @@ def test_a_receiver_that_hangs_holds_up_nobody_else(
         WebhookReceiver() as beside,
         WebhookReceiver() as receiver,
     ):
-        hanging = call(system, slow, "endpoints.create", {"url": hung.url})["endpoint"]["id"]
-        call(system, slow, "endpoints.create", {"url": beside.url})
-        call(system, other, "endpoints.create", {"url": receiver.url})
+        hanging = call(system, slow, "endpoints.create", {"url": hung.url, "events": RECORDS})[
+            "endpoint"
+        ]["id"]
+        call(system, slow, "endpoints.create", {"url": beside.url, "events": RECORDS})
+        call(system, other, "endpoints.create", {"url": receiver.url, "events": RECORDS})
         texts = [f"note {number:02}" for number in range(COUNT)]
         write(system, slow, *texts)
         write(system, other, *texts)
@@ -114,7 +116,7 @@ def test_a_loop_through_our_own_webhook_ends_at_the_maximum_of_hops() -> None:
         uid = web_system.deploy(hook)
         url = f"{web_system.url}/webhooks/{uid}/memory_write_"
         headers = {"Authorization": f"Bearer {token}"}
-        call(system, uid, "endpoints.create", {"url": url, "headers": headers})
+        call(system, uid, "endpoints.create", {"url": url, "headers": headers, "events": RECORDS})
         call(system, uid, "records.create", {"content": "tea"})
 
         def find_failed() -> list[str]:

@@ -18,7 +18,7 @@ from tests.support.waiting import wait_for
 from tests.support.webhook_receiver import Reply, WebhookReceiver
 
 ENDPOINTS = "instances/a3d8f1b2/endpoints"
-DOWN = Answer(500, "down")
+DOWN, RECORDS = Answer(500, "down"), ["record.*"]
 
 
 class Outbox:
@@ -95,7 +95,7 @@ def test_a_new_worker_goes_on_with_the_second_try() -> None:
         rules = {"open_for": ["endpoints"]}
         worker, uid = system.start_worker(outgoing=rules), make_uid()
         system.deploy(make_bundle(uid))
-        call(system, uid, "endpoints.create", {"url": receiver.url})
+        call(system, uid, "endpoints.create", {"url": receiver.url, "events": RECORDS})
         call(system, uid, "records.create", {"content": "tea"})
 
         def list_tries() -> list[int]:
