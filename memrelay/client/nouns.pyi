@@ -220,7 +220,7 @@ class RemoteDeliveries(Noun):
         """Return a delivery with its tries."""
     async def list(self, pipeline: str, *, endpoint: str = "",
             state: Literal["", "waiting", "delivered", "failed"] = "", type: str = "",
-            before: int = 0, limit: int = 50) -> DeliveryPage:
+            subject: str = "", before: int = 0, limit: int = 50) -> DeliveryPage:
         """List deliveries, the newest first. Those that ended 30 days ago are deleted."""
     async def redeliver(self, pipeline: str, id: str, *,
             idempotency_key: str | None = None) -> DeliveryView:
@@ -988,7 +988,7 @@ class BlockingDeliveries(Noun):
         """Return a delivery with its tries."""
     def list(self, pipeline: str, *, endpoint: str = "",
             state: Literal["", "waiting", "delivered", "failed"] = "", type: str = "",
-            before: int = 0, limit: int = 50) -> DeliveryPage:
+            subject: str = "", before: int = 0, limit: int = 50) -> DeliveryPage:
         """List deliveries, the newest first. Those that ended 30 days ago are deleted."""
     def redeliver(self, pipeline: str, id: str, *,
             idempotency_key: str | None = None) -> DeliveryView:
@@ -1739,7 +1739,7 @@ class EmbeddedDeliveries(Noun):
     def get(self, id: str) -> DeliveryWithTries:
         """Return a delivery with its tries."""
     def list(self, *, endpoint: str = "", state: Literal["", "waiting", "delivered", "failed"] = "",
-            type: str = "", before: int = 0, limit: int = 50) -> DeliveryPage:
+            type: str = "", subject: str = "", before: int = 0, limit: int = 50) -> DeliveryPage:
         """List deliveries, the newest first. Those that ended 30 days ago are deleted."""
     def redeliver(self, id: str) -> DeliveryView:
         """Send a delivery again, under its id."""

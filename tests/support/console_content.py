@@ -96,6 +96,7 @@ def fill_console(web_system: WebSystem) -> Content:
         "the dead letter",
     )
     addresses = _addresses(uid, guid, entry["message_id"], letter["id"])
+    addresses |= _endpoint_addresses(web_system, uid)
     return Content(uid, guid, addresses | _named_addresses(web_system, uid))
 
 
@@ -109,6 +110,18 @@ def _named_addresses(web_system: WebSystem, uid: str) -> dict[str, str]:
         "Named memories": f"{base}/memories",
         "Named memory": f"{base}/memories/{entry['memory_id']}?entry={entry['id']}",
         "Recipes": f"{base}/recipes?recipe={RECIPE['id']}",
+    }
+
+
+def _endpoint_addresses(web_system: WebSystem, uid: str) -> dict[str, str]:
+    """Create an endpoint with a delivery, which the guarded client refuses. Return their pages."""
+    path, base = f"/v1/pipelines/{uid}/endpoints", f"/pipelines/{uid}"
+    endpoint = post(web_system, path, {"url": "https://127.0.0.1/hook"})["endpoint"]["id"]
+    delivery = post(web_system, f"{path}/{endpoint}/test", {})["delivery"]
+    return {
+        "Endpoint": f"{base}/endpoints/{endpoint}",
+        "Deliveries": f"{base}/deliveries",
+        "Delivery": f"{base}/deliveries/{delivery}",
     }
 
 
@@ -130,5 +143,6 @@ def _addresses(uid: str, guid: str, entry: str, letter: str) -> dict[str, str]:
         "Dead letter": f"/dead-letters/{uid}/{letter}",
         "Versions": f"{base}/bundle",
         "Webhooks": f"{base}/webhooks",
+        "Replay": f"{base}/replay",
         "Agent memory": f"/memories?pipeline={uid}",
     }

@@ -31,7 +31,10 @@ TEXTS = {
     "Dead letter": ("Replay", "Drop"),
     "Named memories": ("Named memories", "Test a text", "Write"),
     "Named memory": ("No earlier versions.",),
-    "Webhooks": ("URLs for senders", "Last requests"),
+    "Webhooks": ("URLs for senders", "Last requests", "Endpoints", "Create"),
+    "Endpoint": ("Send a test", "Switch off", "Send again", "Rotate", "Delete the endpoint"),
+    "Deliveries": ("Waiting", "Delivered", "Failed"),
+    "Delivery": ("Send again",),
     "Keys": ("Keys", "Create key", "No keys yet. Every program on this computer has access."),
     "Find": ("Find",),
     "Find?q=qwertz": ("No matches.",),
@@ -45,6 +48,7 @@ EMPTY = {
     "/pipelines/{uid}/memories": "No named memories yet.",
     "/pipelines/{uid}/recipes": "No recipes yet.",
     "/pipelines/{uid}/webhooks": "No requests yet.",
+    "/pipelines/{uid}/replay": "This pipeline keeps no inputs.",
     "/dead-letters": "No dead letters.",
 }
 # The texts that appear only in a state that these tests do not make, by file.

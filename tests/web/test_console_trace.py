@@ -59,12 +59,14 @@ def test_the_trace_names_agents_blocks_hops_and_records_without_scripts(
 
     text = text_of(page)
 
-    assert "User on chat first message /write tea" in text
-    assert "dispatch_write regex_match on chat hop 1 · +0 ms tea" in text
+    assert re.search(r"All steps took [\d,]+ ms from the arrival", text)
+    assert re.search(r"User on chat first message · waited [\d,]+ ms /write tea", text)
+    assert "dispatch_write regex_match on chat hop 1 · 0 ms · +0 ms tea" in text
     assert "memory_write memory_write on chat hop 2" in text
     store = quote(f"instances/{uid}/memories", safe="")
     link = f"/pipelines/{uid}/memory/{record['guid']}?store={store}"
     assert page.body.decode().count(f'<a href="{link}">') == 2
+    assert "Deliveries" not in text
 
 
 def test_the_trace_shows_hostile_texts_as_text(web_system: WebSystem) -> None:

@@ -7,6 +7,7 @@ call of an operation.
 
 import asyncio
 import re
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import wraps
@@ -342,12 +343,13 @@ class PageRoutes(web.RouteTableDef):
         return declare
 
     def part(
-        self, path: str, template: str, **options: Any
+        self, path: str, template: str, *, every_s: int = 0, **options: Any
     ) -> Callable[[ListValues], RouteHandler]:
-        """Register a part of the page of a pipeline, which changes only with the pipeline.
+        """Register a part of the page of a pipeline, which changes with the pipeline.
 
         A function returns its template values. `path` follows that of the page, and `options` are
-        as in `page`.
+        as in `page`. `every_s` is for a part that also changes without a commit that the bus
+        knows, such as the tries of a delivery: it is made again after so many seconds.
         """
 
         def declare(list_values: ListValues) -> RouteHandler:
@@ -363,7 +365,8 @@ class PageRoutes(web.RouteTableDef):
                     }
                     return render(request, template, **(common | values))
 
-                return await answer_refresh(request, served, make)
+                more = int(time.time() // every_s) if every_s else None
+                return await answer_refresh(request, served, make, more)
 
             return self.fragment(self.declared.path + path, **options)(refresh)
 

@@ -15,6 +15,8 @@ from memrelay.memory.models.endpoints.table import STATES, Delivery, EndpointTab
 from memrelay.memory.operations import Context, operation
 from memrelay.memory.records.paging import Limit
 
+# Deliveries among which a subject, which has no index, is looked for.
+MOST_SCANNED = 100_000
 # Deliveries that one call sends again.
 MOST_TOGETHER = 10_000
 State = Literal["", "waiting", "delivered", "failed"]
@@ -79,6 +81,8 @@ class ListDeliveries:
     """Only those that wait, were delivered, or failed."""
     type: Annotated[str, Field(max_length=64)] = ""
     """Only events of this type."""
+    subject: Annotated[str, Field(max_length=512)] = ""
+    """Only events about this record or other item, among the latest 100,000 deliveries."""
     before: Annotated[int, Field(ge=0, le=2**53)] = 0
     """The `next` of the previous page; 0 for the newest."""
     limit: Limit = 50
@@ -106,6 +110,10 @@ def list_deliveries(tx: Transaction, request: ListDeliveries, context: Context) 
     if request.state:
         given.append(STATES.index(request.state))
         clauses.append(f"state = ?{len(given)}")
+    if request.subject:
+        given.append(request.subject)
+        latest = f"n > (SELECT max(n) FROM deliveries) - {MOST_SCANNED}"
+        clauses.append(f"+subject = ?{len(given)} AND {latest}")
     given.append(request.limit + 1)
     which = f"WHERE {' AND '.join(clauses)} ORDER BY n DESC LIMIT ?{len(given)}"
     found = list(tx.table(EndpointTable).select(which, given))

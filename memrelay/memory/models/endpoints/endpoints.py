@@ -69,6 +69,8 @@ class EndpointView:
     """Deliveries of the last 30 days that the receiver accepted."""
     failed: int
     """Deliveries of the last 30 days that ended without success."""
+    latency_ms: int | None
+    """The median time of the last 100 deliveries that the receiver accepted; null for none."""
     failures: int
     """Failed tries since the last success."""
     last_at: Moment | None
@@ -376,6 +378,7 @@ def _view(table: EndpointTable, endpoint: Endpoint) -> EndpointView:
         format_time(endpoint.created_at),
         format_time(endpoint.updated_at),
         *counts,
+        table.latency_ms(endpoint.id),
         endpoint.failures,
         None if endpoint.last_at is None else format_time(endpoint.last_at),
         endpoint.last_answer,

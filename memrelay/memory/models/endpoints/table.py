@@ -134,6 +134,11 @@ BEGIN_RECOVERY = (
     "INSERT INTO delivery_recoveries VALUES (?, ?, ?, ?, ?) ON CONFLICT (endpoint) DO UPDATE SET "
     "since = min(since, excluded.since), until = max(until, excluded.until), store = '', n = 0"
 )
+LAST_TIMES = (
+    "SELECT took_ms FROM delivery_tries WHERE status BETWEEN 200 AND 299 AND delivery IN "
+    "(SELECT n FROM deliveries WHERE endpoint = ? AND state = 1 ORDER BY due DESC LIMIT 100) "
+    "ORDER BY took_ms"
+)
 ENDED = "SELECT n FROM deliveries WHERE ended_at < ? ORDER BY ended_at LIMIT ?"
 
 
@@ -222,6 +227,11 @@ class EndpointTable(StoreTable):
         """Return the number of waiting and of failed deliveries. It does not count the others."""
         counts = dict(self._connection.execute(COUNT_OPEN, (endpoint,)))
         return counts.get(WAITING, 0), counts.get(FAILED, 0)
+
+    def latency_ms(self, endpoint: str) -> int | None:
+        """Return the median time of the last deliveries that were accepted, None for none."""
+        times = [took for (took,) in self._connection.execute(LAST_TIMES, (endpoint,))]
+        return times[len(times) // 2] if times else None
 
     def fail_oldest(self, endpoint: str, most_waiting: int, now_ms: int) -> int:
         """End the oldest waiting deliveries above a number as failed. Return how many."""

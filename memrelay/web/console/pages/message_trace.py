@@ -13,6 +13,7 @@ from memrelay.web.api.directory import Served
 from memrelay.web.auth.access import get_caller
 from memrelay.web.console.calls import TIMEOUT_S, attempt
 from memrelay.web.console.frame import Page, PageRoutes, answer_refresh, find_served, render
+from memrelay.web.console.pages.endpoints import has_endpoints
 from memrelay.web.console.search_hits import record_url
 from memrelay.web.services import get_services
 from memrelay.web.trace.dead_letter_rows import read_rows
@@ -62,6 +63,8 @@ async def _trace_values(request: web.Request, served: Served) -> dict[str, Any]:
     written, fault = await attempt(request, uid, searched)
     parked, _ = await attempt(request, uid, find_waiting(request, served, entry, TIMEOUT_S))
     records = written.records if written else []
+    arrived_ms = int(entry.partition("-")[0])
+    published = [one.published_at_ms for one in cascade.messages]
     found = [letter] if letter else []
     rows = await read_rows(services.catalog.dead_letters, found)
     return {
@@ -73,7 +76,11 @@ async def _trace_values(request: web.Request, served: Served) -> dict[str, Any]:
         "max_nodes": MAX_NODES,
         "records": records[:MAX_RECORDS],
         "record_count": len(records),
-        "arrived_at": format_time(int(entry.partition("-")[0])),
+        "arrived_at": format_time(arrived_ms),
+        "waited_ms": max(0, published[0] - arrived_ms) if published else None,
+        "took_ms": max(0, max(published) - arrived_ms) if published else None,
+        "delivers": await has_endpoints(request, uid),
+        "deliveries_url": f"/pipelines/{uid}/deliveries",
         "is_waiting": bool(await services.line.call("XRANGE", input_key(uid), entry, entry)),
         "parked": parked or [],
         "letter": rows[0] if rows else None,
@@ -85,12 +92,17 @@ async def _trace_values(request: web.Request, served: Served) -> dict[str, Any]:
 
 
 class Node(NamedTuple):
-    """A message and its answers. `delay_ms` is the time after the first message."""
+    """A message and its answers.
+
+    `delay_ms` is the time after the first message, and `took_ms` that after the message which it
+    answers: its step with the wait for it. Both are those of the log.
+    """
 
     message: Published
     text: str
     hidden: int
     delay_ms: int
+    took_ms: int
     records: list[dict[str, Any]]
     answers: list["Node"]
 
@@ -98,6 +110,7 @@ class Node(NamedTuple):
 def make_nodes(messages: Sequence[Published], records: Sequence[dict[str, Any]]) -> list[Node]:
     """Return the trees of the messages that answer no other one."""
     nodes, roots, depths = dict[str, Node](), list[Node](), dict[str, int]()
+    times = {message.mid: message.published_at_ms for message in messages}
     written = _group_by_agent(records)
     for message in messages[:MAX_NODES]:
         node = Node(
@@ -105,6 +118,7 @@ def make_nodes(messages: Sequence[Published], records: Sequence[dict[str, Any]])
             message.text[:MAX_CHARACTERS],
             message.characters - len(message.text[:MAX_CHARACTERS]),
             max(0, message.published_at_ms - messages[0].published_at_ms),
+            max(0, message.published_at_ms - times.get(message.parent, message.published_at_ms)),
             # The first message of an agent links to its records.
             written.pop(message.agent, []) if message.agent else [],
             [],

@@ -1,4 +1,4 @@
-"""The page "Webhooks": the URL of each agent to paste at a sender, and the last requests."""
+"""The page "Webhooks": URLs of agents to paste at senders, the last requests, and endpoints."""
 
 from typing import Any
 from urllib.parse import urlencode
@@ -7,7 +7,8 @@ from aiohttp import web
 
 from memrelay.web.api.answers import parse_numeric_cursor
 from memrelay.web.api.directory import Served
-from memrelay.web.console.frame import Page, PageRoutes
+from memrelay.web.console.frame import Page, PageRoutes, refuse_fault
+from memrelay.web.console.pages.endpoints import EVERY_S, FORMATS, list_endpoints
 from memrelay.web.openapi.route_docs import NUMERIC_CURSOR_SCHEMA
 from memrelay.web.server.options import find_public_url
 from memrelay.web.services import get_services
@@ -24,14 +25,25 @@ routes = PageRoutes(PAGE, errors=ERRORS, query=QUERY)
 
 @routes.pipeline_page("webhooks.html", query_schemas=SCHEMAS)
 async def webhooks(request: web.Request, served: Served) -> dict[str, Any]:
-    """Show the webhooks of a pipeline and their last requests."""
-    return await _list_webhooks(request, served)
+    """Show the webhooks of a pipeline, their last requests, and its endpoints."""
+    values = await _list_webhooks(request, served) | {"formats": FORMATS}
+    if values["alias"]:
+        return values
+    return values | await list_endpoints(request, served)
 
 
 @routes.part("/rows", "fragments/webhooks.html", query_schemas=SCHEMAS)
 async def webhooks_rows(request: web.Request, served: Served) -> dict[str, Any]:
     """Return the list of requests."""
     return await _list_webhooks(request, served)
+
+
+@routes.part("/endpoints", "fragments/endpoints.html", every_s=EVERY_S, query={})
+async def webhooks_endpoints(request: web.Request, served: Served) -> dict[str, Any]:
+    """Return the list of endpoints."""
+    values = await list_endpoints(request, served)
+    refuse_fault(values["endpoints_fault"])
+    return values
 
 
 async def _list_webhooks(request: web.Request, served: Served) -> dict[str, Any]:

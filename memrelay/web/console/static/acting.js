@@ -9,6 +9,7 @@ const acting = (() => {
     const { value, dataset, type, checked } = control;
     if (dataset.type === "json") return JSON.parse(value);
     if (dataset.type === "number") return Number(value);
+    if (type === "datetime-local") return new Date(value).toISOString();
     if (dataset.type === "list") return value.split(/[,\n]/).map((part) => part.trim()).filter(Boolean);
     return type === "checkbox" ? checked : value;
   }
@@ -72,12 +73,13 @@ const acting = (() => {
 
   function finish(form, answer) {
     delete form.dataset.dirty;
-    const { done = "Done.", undo, undoBody, then } = form.dataset;
+    const { undo, undoBody, then } = form.dataset, fill = (text) => text.replace(/\{(\w+)\}/g, (_, name) => encodeURIComponent(answer.body[name]));
+    const done = fill(form.dataset.done ?? "Done.");
     const undoing = undo && { line: undo, body: JSON.parse(undoBody ?? "{}") };
     form.dispatchEvent(new CustomEvent("acted", { bubbles: true, detail: answer.body }));
     if (then) {
       sessionStorage.setItem("toast", JSON.stringify([done, undoing]));
-      return location.assign(then.replace(/\{(\w+)\}/g, (_, name) => encodeURIComponent(answer.body[name])));
+      return location.assign(fill(then));
     }
     if (done) toast(done, undoing);
     return document.dispatchEvent(new Event("refresh"));

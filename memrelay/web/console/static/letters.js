@@ -3,10 +3,11 @@
 "use strict";
 
 (() => {
-  const { byId, make } = dom, { call, describe, root } = calls, box = byId("replaying"), main = byId("main");
+  const { byId } = dom, { call, describe, root } = calls, box = byId("replaying"), main = byId("main");
+  const progress = makeProgress(box), { show } = progress;
   const PAGE = 100, LIST = `${root}/v1/dead-letters`;
   const POLL_MS = 200, PATIENCE_MS = 10000, SHOW_MS = 500;
-  let isStopped = false, shownAt = 0;
+  let shownAt = 0;
 
   const sleep = (ms) => new Promise((resolve) => { setTimeout(resolve, ms); });
 
@@ -30,14 +31,6 @@
     document.dispatchEvent(new Event("refresh"));
   }
 
-  function show(text, link) {
-    box.hidden = false;
-    box.className = link ? "warning" : "notice";
-    const anchor = make("a", "Show it");
-    anchor.href = link;
-    box.replaceChildren(make("span", text), ...(link ? [" ", anchor] : []));
-  }
-
   async function replayOne({ dataset: { replay: name, wait, then } }) {
     show("Replaying…");
     const { status, body } = await call(`GET ${LIST}/${name}`);
@@ -51,29 +44,17 @@
     return refresh(true);
   }
 
-  function showProgress(count, total) {
-    if (!box.querySelector("progress")) {
-      const bar = make("progress");
-      bar.max = total;
-      bar.ariaLabel = "Replayed";
-      show("");
-      box.append(bar, " ", dom.makeButton("Stop", () => { isStopped = true; }, "quiet"));
-    }
-    box.querySelector("progress").value = count;
-    box.firstChild.textContent = `Replayed ${count} of ${total}. `;
-  }
-
   async function replayGroup({ dataset: { group, wait } }) {
     let count = 0, cursor = "", total = 0;
-    isStopped = false;
+    progress.start();
     do {
       const page = await call(`GET ${LIST}?${group}&limit=${PAGE}&cursor=${cursor}`);
       if (!page.ok) return show(describe(page));
       total ||= page.body.total;
       for (const { pipeline_uid: uid, id, attempts } of page.body.items) {
-        showProgress(count, total);
-        const name = `${uid}/${encodeURIComponent(id)}`, fault = isStopped ? "" : await replay(name, attempts, wait);
-        if (isStopped || fault) {
+        progress.step(count, total);
+        const name = `${uid}/${encodeURIComponent(id)}`, fault = progress.isStopped ? "" : await replay(name, attempts, wait);
+        if (progress.isStopped || fault) {
           show(`Stopped after ${count} of ${total}. ${fault}`, fault && `${root}/dead-letters/${name}`);
           return refresh(true);
         }
