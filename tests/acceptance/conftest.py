@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-INSTALL_TIMEOUT_S = 200
+INSTALL_TIMEOUT_S = 400
 # The adapter of LangChain needs version 1 of the SDK.
 LANGCHAIN = ("langchain-mcp-adapters==0.3.2", "mcp==1.30.0")
 

@@ -27,7 +27,7 @@ from tests.support.npm import npm_command, npm_environment
 from tests.support.sessions import fences
 from tests.support.web_system import WebSystem
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]  # some install packages
 PAGES = CHECKOUT / "docs/mcp"
 # The pages with configurations, and how many each has.
 CONFIGURED = {
@@ -47,7 +47,7 @@ URLS = ("url", "serverUrl", "httpUrl", "server_url", "endpointUrl")
 HEADERS = ("headers", "http_headers")
 SHOWN_URL, SHOWN_UID, SHOWN_HOME = "http://127.0.0.1:8765", "3f9c2a71", "/home/ada"
 SHOWN_BUS = "unix:///home/ada/memrelay/data/bus/server.sock"
-INSTALL_TIMEOUT_S = 200
+INSTALL_TIMEOUT_S = 400
 
 
 class Reader:
