@@ -150,7 +150,12 @@ def await_endpoint(system: TestSystem, uid: str, **fields: Any) -> dict[str, Any
 def test_a_deploy_declares_changes_and_ends_an_endpoint(system: TestSystem) -> None:
     uid = make_uid()
     with WebhookReceiver() as receiver:
-        declared = {"name": "crm", "url": receiver.url, "secret": "env:SIGNING"}
+        declared = {
+            "name": "crm",
+            "url": receiver.url,
+            "events": ["record.*"],
+            "secret": "env:SIGNING",
+        }
         system.deploy(make_declaring(uid, declared))
         write(system, uid, "first")
         (request,) = receiver.wait(1)
@@ -160,7 +165,7 @@ def test_a_deploy_declares_changes_and_ends_an_endpoint(system: TestSystem) -> N
 
         filtered = {"headers": {"X-Team": "a"}, "filter": {"content": {"contains": "urgent"}}}
         system.deploy(make_declaring(uid, declared | filtered))
-        await_endpoint(system, uid, headers={"X-Team": "a"})
+        await_endpoint(system, uid, headers={"X-Team": "…"})
         write(system, uid, "quiet")
         write(system, uid, "urgent")
         assert receiver.wait(2)[1].json["data"]["content"] == "urgent"
@@ -185,7 +190,7 @@ def test_a_deploy_declares_changes_and_ends_an_endpoint(system: TestSystem) -> N
 def test_messages_before_the_first_and_after_a_second_start_are_sent(system: TestSystem) -> None:
     uid = make_uid()
     with WebhookReceiver() as receiver:
-        bundle = make_declaring(uid, {"name": "crm", "url": receiver.url})
+        bundle = make_declaring(uid, {"name": "crm", "url": receiver.url, "events": ["record.*"]})
         asyncio.run(deploy(system.root, bundle))
         system.client.enter_together(uid, [f"/write note {number}" for number in range(3)])
         system.announce()
@@ -204,7 +209,9 @@ def test_messages_before_the_first_and_after_a_second_start_are_sent(system: Tes
 def test_only_a_deploy_changes_a_declared_endpoint(system: TestSystem) -> None:
     uid = make_uid()
     with WebhookReceiver() as receiver:
-        system.deploy(make_declaring(uid, {"name": "crm", "url": receiver.url}))
+        system.deploy(
+            make_declaring(uid, {"name": "crm", "url": receiver.url, "events": ["record.*"]})
+        )
         await_endpoint(system, uid, id="crm")
         changes: dict[str, Any] = {"update": {"rate": 1}, "delete": {}}
         changes["rotate"] = {"secret": SIGNING}

@@ -28,7 +28,7 @@ class Outbox:
 
     def __init__(self, root: Path, records: int) -> None:
         self._root, self.now_ms, self._jitter = root, NOW, 0.0
-        stores = self._open()
+        stores = self.open()
         endpoint = Endpoint("ep", EndpointSpec("https://example.com"), (), "", NOW, NOW)
         with stores.get(ENDPOINTS).transaction() as tx:
             tx.table(EndpointTable).put(endpoint)
@@ -37,14 +37,14 @@ class Outbox:
         collect(stores, ENDPOINTS, [MEMORY_ID], NOW)
         stores.close_all()
 
-    def _open(self) -> OpenStores:
+    def open(self) -> OpenStores:
         stores = OpenStores(self._root, 10)
         stores.compose({MEMORY_ID: frozenset({FEED})})
         return stores
 
     def await_requests(self, *, jitter: float = 0.0, answer: Answer = DOWN) -> list[Request]:
         """Set the clock to the time of the next requests, answer them, and return them."""
-        stores = self._open()
+        stores = self.open()
         due = take_due(stores, ENDPOINTS, self.now_ms, {}, lambda _: 64)
         if not due.requests and due.next_ms is not None:
             assert not take_due(stores, ENDPOINTS, due.next_ms - 1, {}, lambda _: 64).requests
@@ -57,7 +57,7 @@ class Outbox:
 
     def try_times(self) -> list[list[int]]:
         """Return the times of the tries of each delivery, Unix ms."""
-        stores = self._open()
+        stores = self.open()
         table = stores.get(ENDPOINTS).table(EndpointTable)
         times = [[one.at for one in table.tries(found.n)] for found in table.select("", ())]
         stores.close_all()
@@ -108,3 +108,19 @@ def test_a_new_worker_goes_on_with_the_second_try() -> None:
         wait_for(lambda: list_tries() == [503, 200], "the second try succeeds")
         first, second = receiver.requests
         assert first.id == second.id
+
+
+def test_an_answer_that_comes_after_an_erasure_is_not_kept(tmp_path: Path) -> None:
+    """Its request began before, so it may quote the erased record."""
+    outbox = Outbox(tmp_path, 1)
+    stores = outbox.open()
+    (sent,) = take_due(stores, ENDPOINTS, NOW, {}, lambda _: 64).requests
+    perform_at(stores.get(MEMORY_ID), NOW + 50, "records.erase", text="tea")
+    collect(stores, ENDPOINTS, [MEMORY_ID], NOW + 60)
+
+    for answer, now_ms in ((Answer(500, "tea", took_ms=90), NOW + 90), (DOWN, NOW + 9_000)):
+        note_answers(stores, ENDPOINTS, [(sent.delivery, answer)], now_ms, lambda: 0.0)
+
+    tries = stores.get(ENDPOINTS).table(EndpointTable).tries(sent.delivery.n)
+    assert [(one.status, one.answer) for one in tries] == [(500, ""), (500, "down")]
+    stores.close_all()

@@ -38,6 +38,8 @@ from memrelay.memory.operations import Context, operation
 
 # Why an endpoint is off that a user switched off.
 BY_USER = "switched off"
+# Stands for the value of a header, which often is a secret.
+HIDDEN = "…"
 SECRET_BYTES = 24
 # How long the old secret signs too after a rotation.
 OVERLAP_S = 86_400
@@ -369,7 +371,7 @@ def _view(table: EndpointTable, endpoint: Endpoint) -> EndpointView:
         spec.filter,
         spec.format,
         spec.template,
-        dict(spec.headers),
+        {name: HIDDEN for name, _ in spec.headers},
         spec.ordered,
         spec.rate,
         spec.description,

@@ -96,7 +96,7 @@ def collect(stores: OpenStores, name: str, sources: Sequence[str], now_ms: int) 
             for endpoint in endpoints if rows else ():
                 table.fail_oldest(endpoint.id, MOST_WAITING, now_ms)
             table.delete_ended(now_ms)
-            removed = sum(table.forget_answers(source) for source in erased)
+            removed = sum(table.forget_answers(source, now_ms) for source in erased)
     return Collected(more, removed > 0)
 
 
@@ -235,7 +235,9 @@ def note_answers(
                 continue
             after, delivery = after_try(endpoint, delivery, answer, now_ms, random)
             table.put(after)
-            one = Try(delivery.tries, now_ms, answer.took_ms, answer.status, answer.text)
+            quotes = table.may_quote_erased(delivery.store, now_ms - answer.took_ms)
+            text = "" if quotes else answer.text
+            one = Try(delivery.tries, now_ms, answer.took_ms, answer.status, text)
             table.note_try(delivery, one)
             if after.disabled and not endpoint.disabled:
                 off.append(after)

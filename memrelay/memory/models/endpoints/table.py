@@ -2,11 +2,14 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 
 from memrelay.memory.engine.table import StoreTable
+
+if TYPE_CHECKING:
+    from memrelay.memory.engine.store import Store
 
 WAITING, DELIVERED, FAILED = 0, 1, 2
 STATES = ("waiting", "delivered", "failed")
@@ -145,6 +148,17 @@ ENDED = "SELECT n FROM deliveries WHERE ended_at < ? ORDER BY ended_at LIMIT ?"
 class EndpointTable(StoreTable):
     """Reads and writes endpoints, deliveries and their tries."""
 
+    def __init__(self, store: "Store") -> None:
+        super().__init__(store)
+        # By store: when answers were removed. A request does not outlive the process.
+        self._erased_ms: dict[str, int] = {}
+
+    def may_quote_erased(self, store: str, began_ms: int) -> bool:
+        """Return whether the answer to a request about a store may have a text that was erased
+        since the request began.
+        """
+        return began_ms <= self._erased_ms.get(store, -1)
+
     def put(self, endpoint: Endpoint) -> None:
         """Write an endpoint in place of the one with its id."""
         values = endpoint._replace(
@@ -274,8 +288,11 @@ class EndpointTable(StoreTable):
             (now_ms, endpoint),
         )
 
-    def forget_answers(self, store: str) -> int:
-        """Remove the answers to deliveries of a store, which may quote erased texts."""
+    def forget_answers(self, store: str, now_ms: int) -> int:
+        """Remove the answers to deliveries of a store, which may quote erased texts, now and when
+        an answer comes whose request began before.
+        """
+        self._erased_ms[store] = now_ms
         self._connection.execute(
             "UPDATE delivery_tries SET answer = '' WHERE answer <> '' AND delivery IN "
             "(SELECT n FROM deliveries WHERE store = ?)",
