@@ -2,6 +2,7 @@
 
 import socket
 from collections.abc import Callable, Iterator
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -26,6 +27,15 @@ def system() -> Iterator[TestSystem]:
 
 def write(system: TestSystem, uid: str, *texts: str) -> None:
     system.client.enter_together(uid, [f"/write {text}" for text in texts])
+
+
+def find_answer(system: TestSystem, uid: str) -> str:
+    """Return the answer to the last try of a dead letter's delivery, "" for none."""
+    for one in call(system, uid, "deliveries.list")["items"]:
+        if one["type"] == "dead_letter.added":
+            tries = call(system, uid, "deliveries.get", {"id": one["id"]})["tries"]
+            return str(tries[-1]["answer"]) if tries else ""
+    return ""
 
 
 def read_contents(receiver: WebhookReceiver) -> list[str]:
@@ -111,7 +121,8 @@ def test_a_loop_through_our_own_webhook_ends_at_the_maximum_of_hops() -> None:
     hook = make_memory("write", senders="nobody") | {"wf_webhook_token": "env:HOOK_TOKEN"}
     with WebSystem(worker=False, secrets={"HOOK_TOKEN": token}) as web_system:
         system = web_system.system
-        rules = {"open_for": ["endpoints"], "max_hops": most}
+        port = urlsplit(web_system.url).port
+        rules = {"open_for": ["endpoints"], "max_hops": most, "web_port": port}
         system.start_worker(outgoing=rules, environment={"HOOK_TOKEN": token})
         uid = web_system.deploy(hook)
         url = f"{web_system.url}/webhooks/{uid}/memory_write_"
@@ -127,3 +138,9 @@ def test_a_loop_through_our_own_webhook_ends_at_the_maximum_of_hops() -> None:
         (tried,) = call(system, uid, "deliveries.get", {"id": last})["tries"]
         assert "worker.max_hops is 4" in tried["answer"]
         assert len(system.contents(uid)) == 1 + most
+
+        letters = {"url": url, "headers": headers, "events": ["dead_letter.*"]}
+        call(system, uid, "endpoints.create", letters)
+        system.client.enter_raw(uid, b"no envelope")
+        answer = wait_for(lambda: find_answer(system, uid), "the dead letter is not sent")
+        assert "Memrelay's own web server" in answer

@@ -118,12 +118,15 @@ def _outgoing(
     secrets: Sequence[tuple[str, list[str]]] = (),
     open_for: Sequence[str] = (),
     max_hops: int = 32,
+    web_port: int = 0,
 ) -> OutgoingRules:
     return OutgoingRules(
         private=tuple(PrivateHost(host, port, frozenset(uses)) for host, port, uses in private),
         secrets=tuple(SecretBinding(ref, frozenset(hosts)) for ref, hosts in secrets),
         open_for=frozenset(open_for),
         max_hops=max_hops,
+        own=(("127.0.0.1", web_port),) if web_port else (),
+        web_port=web_port,
     )
 
 

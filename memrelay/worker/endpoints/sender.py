@@ -12,6 +12,7 @@ from memrelay.guarded_http.client import (
     RequestFailed,
 )
 from memrelay.guarded_http.client import Request as HttpRequest
+from memrelay.memory.models.endpoints.events import DEAD_LETTER_ADDED
 from memrelay.memory.models.endpoints.outbox import Request
 from memrelay.memory.models.endpoints.schedule import Answer
 from memrelay.memory.models.endpoints.table import Secret
@@ -84,7 +85,8 @@ class Sender:
             timeout_s=TIMEOUT_S,
             most_bytes=KEPT_BYTES,
             cuts_off=True,
-            hop=request.cause.hop + 1,
+            # Dead letters count no hops. Without a count, none goes to our own webhooks.
+            hop=None if delivery.type == DEAD_LETTER_ADDED else request.cause.hop + 1,
         )
 
     async def _read(self, value: str, host: str) -> str:
