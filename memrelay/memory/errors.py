@@ -12,6 +12,7 @@ MemoryFault
 │   ├── KeyTaken         another entry has the key
 │   ├── NameTaken        another object has the id or the name
 │   ├── InvalidInput     several fields are invalid; `faults` lists all of them
+│   ├── TooOld          the state of a past time is no longer kept
 │   ├── NotText          only a text can be edited
 │   ├── TextNotUnique    a text to replace is missing, or occurs several times
 │   ├── BadValue         a value is nested too deeply, or no JSON
@@ -121,6 +122,12 @@ class InvalidInput(Refused):
         self.faults = tuple(faults)
         for fault in self.faults:
             self.add_note(f"{fault.path}: {fault.message}")
+
+
+class TooOld(Refused):
+    """The state of a store at that time is no longer known."""
+
+    code = "too_old"
 
 
 class NotText(Refused):

@@ -22,16 +22,16 @@ from memrelay.memory.search.text.words import parts_of
 LONG = 4096
 # A search merges all texts first. These bounds limit its delay to about 0.3 s.
 MAX_RECORDS, MAX_CHARACTERS = 32, 4 << 20
-INSERT = RowInsert("appended", "row, text, changed_at")
+INSERT = RowInsert("appended", "row, text, changed_at, born")
 ROWS = "SELECT DISTINCT row FROM appended"
-TEXTS = "SELECT text, changed_at FROM appended WHERE row = ? ORDER BY n"
+TEXTS = "SELECT text, changed_at, born FROM appended WHERE row = ? ORDER BY n"
 MERGE = (
-    "UPDATE records SET content = ?, parts = ?, updated_at = ?, number = number + ?, "
+    "UPDATE records SET content = ?, parts = ?, updated_at = ?, born = ?, number = number + ?, "
     "crc = crc & 0x7FFFFFFF00000000 | ? WHERE row = ?"
 )
 DELETE = "DELETE FROM appended WHERE row = ?"
-NUMBER, UPDATED_AT, CRC, KIND, EXPIRES_AT, DATA = map(
-    columns.STATE.index, ("number", "updated_at", "crc", "kind", "expires_at", "data")
+NUMBER, UPDATED_AT, BORN, CRC, KIND, EXPIRES_AT, DATA = map(
+    columns.STATE.index, ("number", "updated_at", "born", "crc", "kind", "expires_at", "data")
 )
 LOWER_BITS = 0xFFFFFFFF
 # Entries of named memories are compared with new ones, which needs their current lines.
@@ -57,11 +57,11 @@ class LongRecord:
         """Return the record's data as text, "" for none."""
         return self.state[DATA] or ""
 
-    def extend(self, text: str, now_ms: int) -> None:
-        """Update the state to that after an append."""
+    def extend(self, text: str, now_ms: int, born: int) -> None:
+        """Update the state to that after an append, the change with the number `born`."""
         encoded, state = text.encode(), list(self.state)
         self.length, self.size = self.length + len(text), self.size + len(encoded)
-        state[NUMBER], state[UPDATED_AT] = state[NUMBER] + 1, now_ms
+        state[NUMBER], state[UPDATED_AT], state[BORN] = state[NUMBER] + 1, now_ms, born
         if (crc := state[CRC]) is not None:
             state[CRC] = crc & ~LOWER_BITS | crc32(encoded, crc & LOWER_BITS)
         self.state = tuple(state)
@@ -121,10 +121,10 @@ class AppendTable:
         self._by_guid[record.guid] = record
         return record
 
-    def add(self, record: LongRecord, text: str, now_ms: int) -> None:
-        """Append a text to a record."""
-        self._new.append((record.row, text, now_ms))
-        record.extend(text, now_ms)
+    def add(self, record: LongRecord, text: str, now_ms: int, born: int) -> None:
+        """Append a text to a record, in the change with the number `born`."""
+        self._new.append((record.row, text, now_ms, born))
+        record.extend(text, now_ms, born)
         self._records.move_to_end(record.row)
 
     @property
@@ -148,9 +148,10 @@ class AppendTable:
         place = next(stored_records(self._connection, " WHERE row = ?", [row]), None)
         if place is None or not texts:
             return None
-        content, updated_at = place.content + "".join([text for text, _ in texts]), texts[-1][1]
+        content = place.content + "".join([text for text, _, _ in texts])
+        _, updated_at, born = texts[-1]
         crc = content_checksum(content)
         self._connection.execute(
-            MERGE, (content, parts_of(content), updated_at, len(texts), crc, row)
+            MERGE, (content, parts_of(content), updated_at, born, len(texts), crc, row)
         )
         return place

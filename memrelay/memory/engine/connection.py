@@ -3,6 +3,8 @@
 import errno
 import os
 import stat
+import time
+from collections.abc import Callable
 from contextlib import ExitStack, closing, suppress
 from functools import cache
 from importlib.resources import files
@@ -277,17 +279,38 @@ def register_parts_of(connection: apsw.Connection) -> None:
 # The commit count, which the bus also knows. The difference reveals a store that lost commits.
 
 
+WRITE_COMMIT = "UPDATE commits SET n = ?, changes = ?"
+LAST_MOMENT = "SELECT at_ms FROM moments ORDER BY change DESC LIMIT 1"
+WRITE_MOMENT = "INSERT INTO moments VALUES (?, ?)"
+
+
+def _host_clock() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def commit_mark(connection: apsw.Connection) -> str:
+    """Return the mark of the last commit of a store for the bus: its lineage and the number."""
+    count, lineage = connection.execute("SELECT n, lineage FROM commits").get
+    return f"{lineage}:{count}"
+
+
 class CommitCount:
     """The number of commits of a store, updated inside its open transaction."""
 
     def __init__(self, connection: apsw.Connection) -> None:
         self._connection = connection
+        # The time of a commit, Unix ms.
+        self.clock: Callable[[], int] = _host_clock
         self._count, self._lineage = 0, ""
+        # The number of the last change and the time of its commit, and those of the open one.
+        self._last = self._next = (0, 0)
         self.reset()
 
     def reset(self) -> None:
         """Read the committed value again."""
-        self._count, self._lineage = self._connection.execute("SELECT n, lineage FROM commits").get
+        found = self._connection.execute("SELECT n, lineage, changes FROM commits").get
+        self._count, self._lineage, changes = found
+        self._last = self._next = changes, self._connection.execute(LAST_MOMENT).get or 0
 
     @property
     def mark(self) -> str:
@@ -296,13 +319,20 @@ class CommitCount:
         """
         return f"{self._lineage}:{self._count}"
 
-    def complete(self) -> None:
-        """Write the next number in the transaction that is about to be committed."""
-        self._connection.execute("UPDATE commits SET n = ?", (self._count + 1,))
+    def complete(self, changes: int) -> None:
+        """Write the next number in the transaction that is about to be committed, and the number
+        of its last change.
+        """
+        self._connection.execute(WRITE_COMMIT, (self._count + 1, changes))
+        last, at_ms = self._last
+        if changes > last:
+            self._next = changes, max(self.clock(), at_ms)
+            self._connection.execute(WRITE_MOMENT, self._next)
 
     def committed(self) -> None:
         """Count that transaction, which is now on disk."""
         self._count += 1
+        self._last = self._next
 
 
 def lost_commits(acknowledged: str, found: str) -> int:

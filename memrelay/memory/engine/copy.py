@@ -13,7 +13,7 @@ import apsw
 
 from memrelay.memory.engine.connection import (
     APPLICATION_ID,
-    CommitCount,
+    commit_mark,
     migrations,
     translate_errors,
 )
@@ -31,7 +31,12 @@ from memrelay.memory.records.record import checksum_of_bytes
 
 BUSY_MS = 10_000
 # Prefixes of the folders of copies, by purpose.
-FOR_SCRUB, FOR_EXPORT, FOR_SNAPSHOT = PREFIXES = (".scrub-", ".export-", ".snapshot-")
+FOR_SCRUB, FOR_EXPORT, FOR_SNAPSHOT, FOR_PAST = PREFIXES = (
+    ".scrub-",
+    ".export-",
+    ".snapshot-",
+    ".asof-",
+)
 # Schema version since which records have checksums.
 CHECKSUMS_SINCE = 4
 # Schema version since which earlier versions of records are kept.
@@ -214,7 +219,7 @@ def inspect(path: Path) -> Inspection:
         return Inspection(
             records,
             unknown,
-            CommitCount(connection).mark,
+            commit_mark(connection),
             _describe_changed(guids) + _index_faults(connection),
             guids,
         )

@@ -67,6 +67,12 @@ class FullTextIndex:
         else:
             self.has_new_parts = True
 
+    def mark_new(self, row: int) -> None:
+        """Record that a record was put into the free row `row`."""
+        if row <= self.indexed:
+            self._changed.add(row)
+        self.has_new_parts = True
+
     def mark_deleted(self, row: int, old_content: str, old_parts: str | None) -> None:
         """Record that `row` was deleted."""
         if row <= self.indexed:

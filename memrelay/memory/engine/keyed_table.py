@@ -111,6 +111,7 @@ def new_state(guid: str, kind: str, now_ms: int, actor: str) -> State:
         encrypted=0,
         thread=None,
         seq=None,
+        born=0,
         crc=None,
         content="",
     )

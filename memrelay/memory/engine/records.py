@@ -45,9 +45,13 @@ from memrelay.memory.search.text.words import parts_of
 Scores = dict[int, float]
 NEW, READ = column_list(columns.NEW), column_list(columns.READ)
 EXTRAS, STATE = column_list(columns.EXTRAS), column_list(columns.STATE)
-INSERT = RowInsert("records", f"{NEW}, crc, parts", "row")
-INSERT_TURNS = RowInsert("records", f"{NEW}, crc, parts, thread, seq", "row")
+INSERT = RowInsert("records", f"{NEW}, crc, parts, born", "row")
+INSERT_TURNS = RowInsert("records", f"{NEW}, crc, parts, born, thread, seq", "row")
 INSERT_STATES = RowInsert("records", f"{STATE}, content, parts", "row")
+PUT_BACK = (
+    f"INSERT INTO records(row, {STATE}, content, parts) "
+    f"VALUES ({', '.join('?' * (len(columns.STATE) + 3))})"
+)
 LAST_SEQ = "SELECT coalesce(max(seq), -1) FROM records WHERE thread = ?"
 SELECT = f"SELECT {READ}, 0.0 FROM records AS r"
 PAGE = f"SELECT r.row, {READ}, 0.0, {EXTRAS} FROM records AS r"
@@ -57,14 +61,14 @@ COUNT = "SELECT count(*) FROM records AS r"
 MATCHING = "r.row IN (SELECT rowid FROM {0} WHERE {0} MATCH ?)"
 NOT_MATCHING = "r.row NOT IN (SELECT rowid FROM {index} WHERE {index} MATCH ?)"
 UPDATE_CONTENT = (
-    "UPDATE records SET content = ?, parts = ?, updated_at = ?, number = number + 1, "
+    "UPDATE records SET content = ?, parts = ?, updated_at = ?, born = ?, number = number + 1, "
     "crc = crc & 0x7FFFFFFF00000000 | ? WHERE row = ?"
 )
 SELECT_EXTRAS = f"SELECT {EXTRAS} FROM records WHERE guid = ?"
 AT_ROW = f"SELECT {READ} FROM records WHERE row = ?"
 STATE_VALUES = (
     "scope = ?, kind = ?, tags = ?, key = ?, owner = ?, data = ?, expires_at = ?, in_context = ?, "
-    "encrypted = ?, updated_at = ?, crc = ?, number = number + 1 WHERE row = ?"
+    "encrypted = ?, updated_at = ?, crc = ?, born = ?, number = number + 1 WHERE row = ?"
 )
 # Keeps the vector: triggers delete it only if its content or source changes.
 OVERWRITE_METADATA = f"UPDATE records SET {STATE_VALUES}"
@@ -132,6 +136,7 @@ class RecordTable:
         self.expiry.reset()
         self.has_agent_memory = bool(self._connection.execute(HAS_AGENT_MEMORY).get)
         self.last_row = self._connection.execute("SELECT coalesce(max(row), 0) FROM records").get
+        self.versions.last_change = self._connection.execute("SELECT changes FROM commits").get
         self._index.reset(self.last_row)
 
     def _reset_hooks(self) -> None:
@@ -158,13 +163,14 @@ class RecordTable:
     def insert(self, record: tuple[str, str, str, str, str, str, int, int]) -> None:
         """Insert a record, its values in the order of columns.NEW."""
         self.last_row += 1
+        self.versions.last_change = born = self.versions.last_change + 1
         guid, scope, kind, content, source, tags, _, _ = record
         for created in self.path.created:
             created(guid)
         crc = checksum(beginning(scope, kind, source, tags), guid, content)
         if (parts := parts_of(content)) is not None:
             self._index.has_new_parts = True
-        self._new.append((self.last_row, *record, crc, parts))
+        self._new.append((self.last_row, *record, crc, parts, born))
 
     def insert_turn(
         self, record: tuple[str, str, str, str, str, str, int, int], thread: str, seq: int | None
@@ -182,7 +188,7 @@ class RecordTable:
         self.last_row += 1
         self.announce(CREATED, new.guid, RESTORATION if is_restored else None)
         seq = self._next_seq(new.thread, new.seq) if new.thread else None
-        stored = new._replace(seq=seq, crc=new.checksum())
+        stored = new._replace(seq=seq, born=self._count_change(), crc=new.checksum())
         parts = parts_of(new.content)
         self._index.has_new_parts |= parts is not None
         self._new_states.append((self.last_row, *stored, parts))
@@ -278,9 +284,9 @@ class RecordTable:
         self, place: StoredRecord, new: str, now_ms: int, what: What = "append"
     ) -> None:
         """Change the content of a record and keep the earlier version."""
-        self._record_change(place, what, new, APPEND if what == "append" else None)
+        born = self._record_change(place, what, new, APPEND if what == "append" else None)
         self._connection.execute(
-            UPDATE_CONTENT, (new, parts_of(new), now_ms, content_checksum(new), place.row)
+            UPDATE_CONTENT, (new, parts_of(new), now_ms, born, content_checksum(new), place.row)
         )
 
     def growing(self, guid: str, filters: Filters) -> LongRecord | None:
@@ -294,9 +300,10 @@ class RecordTable:
 
     def extend(self, record: LongRecord, text: str, now_ms: int) -> None:
         """Append a text to a long record and keep the earlier version."""
-        self.versions.add_begun(record.state, record.length)
+        born = self._count_change()
+        self.versions.add_begun(record.state, record.length, record.row)
         self.announce(UPDATED, record.guid, APPEND)
-        self.appends.add(record, text, now_ms)
+        self.appends.add(record, text, now_ms, born)
 
     def merge_appended(self, rows: Iterable[int]) -> None:
         """Merge the appended texts of records into their contents. Their versions exist already."""
@@ -305,13 +312,22 @@ class RecordTable:
                 if (place := self.appends.merge(row)) is not None:
                     self._mark_changed(place)
 
+    def _count_change(self) -> int:
+        """Return the number of the change that is about to be made."""
+        self.versions.last_change += 1
+        return self.versions.last_change
+
     def _record_change(
         self, place: StoredRecord, what: What, content: str, data: Mapping[str, str] | None
-    ) -> None:
-        """Keep the earlier version and mark the indexes and the row as changed."""
-        self.versions.add(place.values, place.content, what, content)
+    ) -> int:
+        """Keep the earlier version, mark the indexes and the row as changed, and return the number
+        of the change.
+        """
+        born = self._count_change()
+        self.versions.add(place, what, content)
         self.announce(UPDATED, place.guid, data)
         self._mark_changed(place, is_indexed=content == place.content)
+        return born
 
     def _mark_changed(self, place: StoredRecord, *, is_indexed: bool = False) -> None:
         if not is_indexed:
@@ -321,7 +337,8 @@ class RecordTable:
 
     def delete(self, place: StoredRecord) -> None:
         """Delete a record and keep its last version."""
-        self.versions.add(place.values, place.content, "delete")
+        self._count_change()
+        self.versions.add(place, "delete")
         self.remove(place)
 
     def remove(self, place: StoredRecord, change: ChangeType = DELETED) -> None:
@@ -344,6 +361,7 @@ class RecordTable:
         self.complete()
         clauses, values = self._clauses(Conditions(filters))
         which = where(*clauses)
+        self._count_change()
         self.versions.add_deleted(which, values)
         self._reset_hooks()
         return self._delete_matching(which, values, DELETED)
@@ -367,6 +385,7 @@ class RecordTable:
 
         It keeps its expiry.
         """
+        self._count_change()
         self.versions.add_absence((*deleted._replace(number=deleted.number + 1)[:-1],))
         wanted = wanted._replace(number=deleted.number + 2, expires_at=deleted.expires_at)
         self.insert_state(wanted, is_restored=True)
@@ -386,7 +405,8 @@ class RecordTable:
         `event` is the name of the change, by default "record.updated". Returns the record as
         stored.
         """
-        self._record_change(place, what, wanted.content, {EVENT: event} if event else None)
+        data = {EVENT: event} if event else None
+        born = self._record_change(place, what, wanted.content, data)
         crc, before = wanted.checksum(), place.state
         if wanted.scope != before.scope and wanted.kind in self.hooks:
             self.hooks[wanted.kind].moved(before.scope, wanted.scope)
@@ -398,11 +418,25 @@ class RecordTable:
                 *texts,
                 *(wanted.scope, wanted.kind, wanted.tags, wanted.key, wanted.owner, wanted.data),
                 *(wanted.expires_at, wanted.in_context, wanted.encrypted, wanted.updated_at, crc),
-                place.row,
+                *(born, place.row),
             ),
         )
         self.expiry.concerns |= wanted.expires_at is not None
-        return wanted._replace(crc=crc, number=before.number + 1)
+        return wanted._replace(crc=crc, born=born, number=before.number + 1)
+
+    def withdraw(self, place: StoredRecord) -> None:
+        """Remove a record from a copy of the store. Nothing is announced."""
+        self._index.mark_deleted(place.row, place.content, place.parts)
+        self._connection.execute("DELETE FROM records WHERE row = ?", (place.row,))
+
+    def put_back(self, rows: Sequence[tuple[int, State]]) -> None:
+        """Put records into free rows of a copy of the store, as they were."""
+        self._connection.executemany(
+            PUT_BACK, ((row, *state, parts_of(state.content)) for row, state in rows)
+        )
+        for row, _ in rows:
+            self._index.mark_new(row)
+        self.last_row = self._connection.execute("SELECT coalesce(max(row), 0) FROM records").get
 
     def expired_rows(self) -> list[int]:
         """Return the rows that have expired and are not deleted yet. No row may be buffered."""

@@ -200,7 +200,7 @@ class Store:
         with translate_errors(self.path):
             self.records.store_buffered()
             self.inbox.complete()
-            self.commits.complete()
+            self.commits.complete(self.records.versions.last_change)
 
     def commit(self) -> None:
         """Write buffered rows and commit durably. Raises StoreBusy, after which only `rollback` is

@@ -19,11 +19,11 @@ from memrelay.memory.records.columns import column_list
 from memrelay.memory.records.record import Record, RecordExtras, beginning, checksum, names_of
 
 STATE = column_list(columns.STATE)
-COLUMNS = f"{STATE}, length, content, what, changed_at, actor, reason"
+COLUMNS = f"{STATE}, length, content, what, changed_at, actor, reason, ended, row"
 INSERT_VERSION = RowInsert("versions", COLUMNS)
 INSERT_DELETED = (
     f"INSERT INTO versions({COLUMNS}) "
-    f"SELECT {STATE}, length(content), content, 'delete', ?, ?, ? FROM records AS r"
+    f"SELECT {STATE}, length(content), content, 'delete', ?, ?, ?, ?, row FROM records AS r"
 )
 SELECT = f"SELECT {COLUMNS} FROM versions WHERE guid = ? ORDER BY n DESC"
 # Conditions on `versions AS r`: the record ended with this deletion and was not restored.
@@ -41,6 +41,11 @@ NEXT_EXPIRY = (
 )
 BEYOND = {"asc": "r.n > ?", "desc": "r.n < ?"}
 ORDER = {"asc": " ORDER BY r.n", "desc": " ORDER BY r.n DESC"}
+DELETE_OLDEST = (
+    "DELETE FROM versions WHERE n IN (SELECT n FROM versions ORDER BY n LIMIT ?) "
+    "AND changed_at < ? RETURNING ended"
+)
+DELETE_MOMENTS = "DELETE FROM moments WHERE change < min(?, (SELECT max(change) FROM moments))"
 # Versions kept per record. Older ones are deleted.
 MAX_VERSIONS = 100
 # Old versions are deleted once per this many changes, so that few changes pay for it.
@@ -76,6 +81,8 @@ class State(NamedTuple):
     encrypted: int
     thread: str | None
     seq: int | None
+    # The number of the change that made it (as_of.py).
+    born: int
     crc: int | None
     content: str
 
@@ -129,6 +136,9 @@ class Version(NamedTuple):
     there: bool
     what: What
     act: Act
+    # The number of that change, and the row that the record had before it.
+    ended: int
+    row: int
 
 
 class VersionTable:
@@ -141,6 +151,8 @@ class VersionTable:
         self._new: list[tuple[Any, ...]] = []
         # The Act of the following changes. A plain tuple, because every message sets one.
         self.current_act: tuple[int, str, str] = Act()
+        # The number of the last change of a record in the store. RecordTable counts.
+        self.last_change = 0
 
     @property
     def now_ms(self) -> int:
@@ -151,27 +163,27 @@ class VersionTable:
         """Drop buffered rows after a rollback."""
         self._new.clear()
 
-    def add(
-        self, state: tuple[Any, ...], content: str, what: What, after: str | None = None
-    ) -> None:
-        """Add a state, in the order of columns.STATE. `after` is the next content, None for a
-        deletion.
+    def add(self, place: "StoredRecord", what: What, after: str | None = None) -> None:
+        """Add the state of a record, which the last change ended. `after` is the next content, None
+        for a deletion.
         """
-        begins = after is not None and after.startswith(content)
-        self._new.append(
-            (*state, len(content), None if begins else content, what, *self.current_act)
-        )
+        content = place.content
+        kept = None if after is not None and after.startswith(content) else content
+        ended = self.last_change, place.row
+        self._new.append((*place.values, len(content), kept, what, *self.current_act, *ended))
 
-    def add_begun(self, state: tuple[Any, ...], length: int) -> None:
+    def add_begun(self, state: tuple[Any, ...], length: int, row: int) -> None:
         """Add a state whose content of `length` characters begins the next one, after an append."""
-        self._new.append((*state, length, None, "append", *self.current_act))
+        ended = self.last_change, row
+        self._new.append((*state, length, None, "append", *self.current_act, *ended))
 
     def add_absence(self, state: tuple[Any, ...]) -> None:
         """Add the span in which a restored record was deleted.
 
         `state` has the number after the deleted one's.
         """
-        self._new.append((*state, None, None, "restore", *self.current_act))
+        ended = self.last_change, 0
+        self._new.append((*state, None, None, "restore", *self.current_act, *ended))
 
     def add_deleted(self, where: str, values: list[Any]) -> None:
         """Add the records that a WHERE clause on `records AS r` selects, before
@@ -179,7 +191,7 @@ class VersionTable:
         """
         self.flush()
         self._connection.execute(
-            f"{INSERT_DELETED}{where} ORDER BY row", (*self.current_act, *values)
+            f"{INSERT_DELETED}{where} ORDER BY row", (*self.current_act, self.last_change, *values)
         )
 
     def flush(self) -> None:
@@ -205,9 +217,17 @@ class VersionTable:
         with that of a later one is skipped.
         """
         self.flush()
-        for *state, length, kept, what, changed_at, actor, reason in self._connection.execute(
-            SELECT, (guid,)
-        ):
+        for (
+            *state,
+            length,
+            kept,
+            what,
+            changed_at,
+            actor,
+            reason,
+            ended,
+            row,
+        ) in self._connection.execute(SELECT, (guid,)):
             there, follows = length is not None, state[1] == number - 1
             if kept is not None:
                 content = kept
@@ -218,9 +238,8 @@ class VersionTable:
             number = state[1]
             if there and content is None:
                 continue
-            yield Version(
-                State._make((*state, content or "")), there, what, Act(changed_at, actor, reason)
-            )
+            then, act = State._make((*state, content or "")), Act(changed_at, actor, reason)
+            yield Version(then, there, what, act, ended, row)
 
     def count_of(self, guid: str) -> int:
         """Return the number of versions of a record."""
@@ -282,12 +301,10 @@ class VersionTable:
         """Delete up to `most` versions that ended before `before_ms`, the oldest first. Return
         their number.
         """
-        self._connection.execute(
-            "DELETE FROM versions WHERE n IN (SELECT n FROM versions ORDER BY n LIMIT ?) "
-            "AND changed_at < ?",
-            (most, before_ms),
-        )
-        return self._connection.changes()
+        ended = [change for (change,) in self._connection.execute(DELETE_OLDEST, (most, before_ms))]
+        # The states before the last of these changes are no longer complete.
+        self._connection.execute(DELETE_MOMENTS, (max(ended, default=0),))
+        return len(ended)
 
     def delete_expired(self, now_ms: int, most: int) -> int:
         """Delete up to `most` deleted records that have expired. Return their number."""

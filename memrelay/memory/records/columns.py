@@ -29,10 +29,11 @@ STATE = (
     "encrypted",
     "thread",
     "seq",
+    "born",
     "crc",
 )
-# Columns of an exported record or version, in the order of Exported. The import computes `crc`.
-EXPORTED = (*STATE[:-1], "content")
+# Columns of an exported record or version, in the order of Exported.
+EXPORTED = (*STATE[:-2], "content")
 OrderBy = Literal["created_at", "updated_at", "uses", "seen_at"]
 Direction = Literal["asc", "desc"]
 COLUMNS: dict[str, str] = {

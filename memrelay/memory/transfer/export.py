@@ -358,8 +358,8 @@ LAST_VERSION = "SELECT number, what FROM versions WHERE guid = ? ORDER BY n DESC
 LATER_VERSIONS = "DELETE FROM versions WHERE guid = ? AND number >= ?"
 UNKNOWN_VALUES = "SELECT created_at, updated_at, seq FROM records WHERE guid = ?"
 VERSION_NUMBER = "SELECT number FROM records WHERE guid = ?"
-# All columns of a record except its checksum and content.
-get_columns = attrgetter(*State._fields[:-2])
+# All columns of a record except its checksum and content, and the number of its change.
+get_columns = attrgetter(*State._fields[:-3])
 DIFFERS = "the store has different data"
 
 
@@ -585,6 +585,8 @@ class Imports(StoreTable):
             ended.changed_at,
             ended.actor,
             ended.reason,
+            0,
+            0,
         )
         INSERT_VERSION.run(self._connection, [row])
 
@@ -613,7 +615,7 @@ class Imports(StoreTable):
 
 def to_state(record: Exported) -> State:
     """Return the state, with its checksum if its content is known."""
-    state = State._make((*get_columns(record), None, record.content or ""))
+    state = State._make((*get_columns(record), 0, None, record.content or ""))
     if record.content is None:
         return state
     common = beginning(record.scope, record.kind, record.source, record.tags)

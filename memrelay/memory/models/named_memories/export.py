@@ -30,7 +30,8 @@ RESET_ENTRIES = (
     "DELETE FROM main.entries WHERE guid NOT IN "
     "(SELECT guid FROM main.records WHERE kind = 'entry');"
     "UPDATE main.entries SET digested = 0, "
-    "memory = (SELECT scope FROM main.records AS r WHERE r.guid = entries.guid)"
+    "memory = (SELECT scope FROM main.records AS r WHERE r.guid = entries.guid);"
+    "UPDATE main.entries_seen SET row = 0"
 )
 
 
