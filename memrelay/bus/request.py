@@ -38,6 +38,7 @@ KEY_REUSED = "key_reused"  # the idempotency key belongs to another call; nothin
 BUSY = "busy"  # too many calls wait for the owner
 UNAVAILABLE = "unavailable"  # the store cannot be used now
 LEAVING = "leaving"  # the owner is releasing the pipeline
+SNAPSHOT_PENDING = "snapshot_pending"  # the state of a past time is being made
 BROKEN = "broken"  # a defect in Memrelay
 
 SHAPE = 'a question is {"op": "...", "input": {...}, "reply": "reply:{...", "within_ms": ...}'
@@ -75,6 +76,7 @@ class NewCall(Struct, frozen=True):
     actor: str = ""
     producer_id: str = ""
     traceparent: str = ""  # the trace context (W3C) of the caller
+    as_of: str = ""  # the time whose state a read-only call reads, "" for the present
 
     def at(self, uid: str) -> "NewCall":
         """Return the same call for another pipeline."""
@@ -105,6 +107,7 @@ class NewCall(Struct, frozen=True):
                 min(max(int(within_s * 1000), 1), MAX_WITHIN_MS),
                 database,
                 self.traceparent or UNSET,
+                self.as_of or UNSET,
             )
         )
 
@@ -124,6 +127,7 @@ class Question(Struct, frozen=True):
     within_ms: Annotated[int, Meta(ge=1, le=MAX_WITHIN_MS)] = 60_000
     database: Annotated[int, Meta(ge=0)] | None = None
     traceparent: Word | UnsetType = UNSET
+    as_of: Word | UnsetType = UNSET
 
 
 def read_question(payload: bytes, uid: str, message_bytes: int) -> Question:

@@ -21,6 +21,8 @@ from memrelay.cli.terminal.output import print_json
 from memrelay.memory.engine.identity import CONTEXTS, VOUCHED
 from memrelay.memory.errors import Refused
 from memrelay.memory.operations import (
+    AS_OF,
+    AS_OF_TEXT,
     STORE,
     Operation,
     all_operations,
@@ -58,6 +60,10 @@ IdempotencyKey = Annotated[
         help="Idempotency key: a repeated call with this key has no second effect.",
     ),
 ]
+Time = Annotated[
+    str,
+    typer.Option("--as-of", metavar="TIME", help=AS_OF_TEXT),
+]
 AnswerTimeout = Annotated[
     float,
     typer.Option(metavar="SECONDS", min=0, max=86_400, help="Maximum time to wait for an answer."),
@@ -85,10 +91,11 @@ def make_command(operation: Operation) -> Callable[..., None]:
         **fields: Any,
     ) -> None:
         store = fields.pop(STORE) if has_store else ""
+        as_of = fields.pop(AS_OF, "")
         given = {name: value for name, value in fields.items() if value is not None}
         data = encode_input(operation, given)
         key = idempotency_key or ""
-        call = NewCall("", operation.name, data, operation.mutates, store, ACTOR, key)
+        call = NewCall("", operation.name, data, operation.mutates, store, ACTOR, key, as_of=as_of)
         run(lambda settings: _call_and_print(settings, pipeline, call, wait, as_json=as_json))
 
     parameters = _parameters(operation)
@@ -107,6 +114,7 @@ def _parameters(operation: Operation) -> list[Parameter]:
         key=lambda field: (field[0] not in required, field[0] not in OPTIONAL_ARGUMENTS),
     )
     stores = [_parameter(STORE, Store, "")] if selects_store(operation) else []
+    times = [_parameter(AS_OF, Time, "")] if operation.takes_as_of else []
     keys = [_parameter("idempotency_key", IdempotencyKey, None)] if operation.mutates else []
     return [
         _parameter("pipeline", Pipeline),
@@ -118,6 +126,7 @@ def _parameters(operation: Operation) -> list[Parameter]:
             if name != WAIT
         ],
         *stores,
+        *times,
         *keys,
         _parameter(WAIT, AnswerTimeout, 30.0),
         _parameter("as_json", JsonAnyway, False),

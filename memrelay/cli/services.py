@@ -63,6 +63,7 @@ def make_limits(settings: Settings) -> WorkerLimits:
         dead_letter_bytes=settings.worker.dead_letter_bytes,
         producer_id_days=settings.worker.producer_id_days,
         history_days=settings.worker.history_days,
+        snapshot_bytes=settings.memory.snapshot_mib << 20,
         grace_s=settings.worker.grace_s,
         lease_s=settings.worker.lease_s,
         retries=settings.worker.retries,

@@ -268,6 +268,7 @@ class MemorySettings(_Section):
     threads: Annotated[int, Field(ge=1, le=4)] = 2
     open_files: Count | None = None
     search_cache_mib: Count = 64
+    snapshot_mib: Count = 1024
     seal_keys: References = ()
     timezone: MaybeZone = ""
 

@@ -31,6 +31,9 @@ Access = Literal["search", "read", "write", "append", "delete", "admin"]
 BuiltInStore = Literal["", "memories", "stores", "recipes", "langgraph", "endpoints"]
 # The argument that selects a store of the pipeline.
 STORE = "store"
+# The argument that names the time whose state a call reads: a time, or `n:CHANGE`.
+AS_OF = "as_of"
+AS_OF_TEXT = "Read the state of then: a time in RFC 3339 or Unix ms, or a change as in n:1204."
 # The input field of a changing operation that only returns what the call would do.
 DRY_RUN = "dry_run"
 Run = TypeVar("Run", bound=Callable[..., Any])
@@ -107,6 +110,8 @@ class Operation:
     embeds: str = ""
     # Whether it may use a closed store, because its answer has ids and no values.
     shows_ids_only: bool = False
+    # Whether it can read a store as it was (engine/as_of.py).
+    takes_as_of: bool = False
     # Whether `store` is only the default, and a call may name another store.
     any_store: bool = False
     # Whether it erases records, so that the owner rewrites the files afterwards.
@@ -195,6 +200,7 @@ def operation(
     store: BuiltInStore = "",
     embeds: str = "",
     shows_ids_only: bool = False,
+    takes_as_of: bool = False,
     any_store: bool = False,
     erases: bool = False,
     needs_vectors: bool = False,
@@ -231,6 +237,7 @@ def operation(
             store,
             embeds,
             shows_ids_only,
+            takes_as_of,
             any_store,
             erases,
             needs_vectors,

@@ -27,6 +27,8 @@ class WorkerLimits:
     dead_letter_bytes: int = CONTENT_BYTES
     producer_id_days: float = 4
     history_days: float = HISTORY_DAYS
+    # Bytes of the snapshots of a group of pipelines that calls with `as_of` read.
+    snapshot_bytes: int = 1 << 30
     # Bytes of messages after which a batch is committed and sent. They fit the cache of a core.
     batch_bytes: int = 256 << 10
     # Time after which a batch is committed, so that other pipelines of its thread have their turn.

@@ -154,6 +154,8 @@ class Worker:
                 queries=queries,
                 sender=sender,
             )
+            for thread in threads:
+                thread.set_clock(partial(getattr, shared.clock, "now_ms"))
             await self._serve(threads, shared, SessionMemory(host_locks))
 
     def _find_classes(self, runner: DeferredCallRunner) -> tuple[type[Batch], type[Queries], str]:

@@ -7,10 +7,9 @@ record and version that began by then and had not ended.
 
 import re
 from collections.abc import Iterator
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import apsw
-from pydantic import Field
 
 from memrelay.memory.engine.models import list_hooks, list_named_hooks, list_row_lines, load
 from memrelay.memory.engine.store import Store
@@ -19,7 +18,6 @@ from memrelay.memory.engine.timestamps import format_time, parse_ms
 from memrelay.memory.engine.versions import State, StoredRecord, Version, stored_records
 from memrelay.memory.errors import Refused, TooOld
 
-AsOf = Annotated[str, Field(max_length=64, examples=["2026-11-24T09:00:00Z", "n:1204"])]
 NUMBER = re.compile(r"n:(\d{1,18})", re.ASCII)
 FIRST = "SELECT change, at_ms FROM moments WHERE change >= ? ORDER BY change LIMIT 1"
 LAST = "SELECT change, at_ms FROM moments WHERE change <= ? ORDER BY change DESC LIMIT 1"
@@ -79,10 +77,11 @@ class PastStates(StoreTable):
         return found
 
     def _find(self, sql: str, change: int) -> PastState:
-        return PastState._make(
-            self._connection.execute(sql, (change,)).fetchone()
-            or self._connection.execute(LAST, (LARGEST,)).fetchone()
+        found: tuple[int, int] = (
+            self._connection.execute(sql, (change,)).get
+            or self._connection.execute(LAST, (LARGEST,)).get
         )
+        return PastState(*found)
 
     def _at(self, at_ms: int, first: PastState) -> PastState:
         """Return the last state that was committed at `at_ms` or before, by bisection."""
@@ -126,8 +125,8 @@ def take_back(store: Store, change: int) -> int:
             )
             incomplete += then is None and _has_lost_states(place, versions, change)
             if place is not None and then is not None and _is_same_text(place, then):
-                values = [getattr(then.state, name) for name in METADATA]
-                connection.execute(UPDATE, (*values, place.row))
+                changed = [getattr(then.state, name) for name in METADATA]
+                connection.execute(UPDATE, (*changed, place.row))
                 continue
             if place is not None:
                 records.withdraw(place)

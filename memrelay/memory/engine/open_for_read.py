@@ -1,7 +1,7 @@
 """A store that an operation or block reads next to its own. Writes through it fail."""
 
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Any, Never, cast
+from typing import TYPE_CHECKING, Any, Never, Protocol, cast
 
 from memrelay.memory.engine.table import StoreTable
 from memrelay.memory.errors import StoreReadOnly
@@ -27,6 +27,16 @@ if TYPE_CHECKING:
         """
 
         records: ReadOnlyRecords
+
+
+class ReadableStores(Protocol):
+    """Stores by `memory_id`: those of today (OpenStores), or as they were."""
+
+    def get(self, memory_id: str) -> "Store":
+        """Return a store."""
+
+    def exists(self, memory_id: str) -> bool:
+        """Return whether a store was ever created."""
 
 
 # What readers use of each part of a store. Parts without names here are only read anyway.

@@ -2,7 +2,7 @@
 
 import time
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,12 +12,14 @@ from memrelay.memory.engine.copy import clear_copies
 from memrelay.memory.engine.damage import mark_damaged, note_of
 from memrelay.memory.engine.disk import clear_drafts, make_folder
 from memrelay.memory.engine.memory_id import list_stores, store_path
+from memrelay.memory.engine.models import load
 from memrelay.memory.engine.store import Store
 from memrelay.memory.errors import MemoryFault, StoreBroken, StoreBusy, StoreDamaged
 from memrelay.memory.search.pool import SemanticResources
 
 if TYPE_CHECKING:
     from memrelay.memory.engine.journal.journal import Journal, Link
+    from memrelay.memory.engine.snapshots import Snapshots
 
 # Stores whose pages SQLite keeps in memory: up to 2 MB for each.
 MOST_WITH_PAGES = 16
@@ -44,6 +46,8 @@ class OpenStores:
     ) -> None:
         self._root, self._most_open, self._meaning = root, most_open, meaning
         self._journal = journal
+        # The time of commits, Unix ms.
+        self.clock: Callable[[], int] | None = None
         # When outdated files may be brought up to date again, as `time.monotonic` counts.
         self._journal_retry_s = 0.0
         # Stores that have a journal, although this host may have no file of them.
@@ -57,6 +61,11 @@ class OpenStores:
         self._features: dict[str, frozenset[str]] = {}
         # Fencing epoch that the file already contains, by memory_id.
         self._epochs_in_file: dict[str, int] = {}
+
+    def make_snapshots(self, most_bytes: int) -> "Snapshots":
+        """Return an empty set of snapshots, for another thread."""
+        make: Callable[..., Snapshots] = load("memrelay.memory.engine.snapshots:Snapshots")
+        return make(self._root, most_bytes, self._meaning)
 
     def get(self, memory_id: str) -> Store:
         """Return the store, opened or created if needed. Raises BadMemoryId, StoreBusy, StoreBroken
@@ -99,6 +108,8 @@ class OpenStores:
         with ExitStack() as undo:
             store = Store(memory_id, store_path(self._root, memory_id), self._meaning, link)
             undo.callback(store.close)
+            if self.clock is not None:
+                store.commits.clock = self.clock
             if memory_id in self._features:
                 store.compose(self._features[memory_id])
             try:

@@ -49,6 +49,10 @@ class DatabaseThread:
         # A daemon, so that a failing program ends without closing it.
         self._thread = Thread(target=self._serve, name=name, daemon=True)
 
+    def set_clock(self, now_ms: Callable[[], int]) -> None:
+        """Set the clock of commits, before the thread starts."""
+        self._stores.clock = now_ms
+
     async def run(self, work: Callable[[OpenStores], Result]) -> Result:
         """Run `work` in the thread after earlier work, and return its result or raise its error.
 

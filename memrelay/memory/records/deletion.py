@@ -118,7 +118,7 @@ class History:
     """The number of states on all pages."""
 
 
-@operation("records.history", access="read", mutates=False)
+@operation("records.history", access="read", mutates=False, takes_as_of=True)
 def history(tx: Transaction, request: RecordHistory, context: Context) -> History:
     """Return the states of a record, latest first, with the change that ended each state.
 

@@ -44,7 +44,7 @@ class GetRecord:
     """The guid of the record."""
 
 
-@operation("records.get", access="read", mutates=False)
+@operation("records.get", access="read", mutates=False, takes_as_of=True)
 def get(tx: Transaction, request: GetRecord, context: Context) -> RecordView:
     """Return one record.
 
@@ -128,7 +128,7 @@ class RecordPage:
     """The number of records on all pages."""
 
 
-@operation("records.list", access="read", mutates=False)
+@operation("records.list", access="read", mutates=False, takes_as_of=True)
 def list_records(tx: Transaction, request: ListRecords, context: Context) -> RecordPage:
     """List records by kind, scope, source, tags and filter, in pages. Writes shift no page.
 

@@ -160,7 +160,7 @@ class Hits:
     """The explanation, if `explain` is set."""
 
 
-@operation("records.search", access="search", mutates=False)
+@operation("records.search", access="search", mutates=False, takes_as_of=True)
 def search_records(tx: Transaction, request: SearchRecords, context: Context) -> Hits:
     """Find records by their words or their meaning, best first.
 

@@ -13,10 +13,11 @@ import orjson
 from aiohttp import hdrs, web
 from aiohttp.typedefs import Handler
 from msgspec.structs import replace
+from multidict import istr
 from pydantic import ValidationError
 
 from memrelay.bus.errors import CallFailed, NoAnswer
-from memrelay.bus.request import BROKEN, KEY_REUSED, UNAVAILABLE, NewCall
+from memrelay.bus.request import BROKEN, KEY_REUSED, SNAPSHOT_PENDING, UNAVAILABLE, NewCall
 from memrelay.memory.endpoint_rules import is_reference
 from memrelay.memory.errors import (
     Denied,
@@ -26,10 +27,12 @@ from memrelay.memory.errors import (
     SealBroken,
     SealKeyMissing,
     TooManyKeys,
+    TooOld,
     ValueTooLarge,
     VersionConflict,
 )
 from memrelay.memory.operations import (
+    AS_OF,
     STORE,
     Operation,
     all_operations,
@@ -71,10 +74,12 @@ from memrelay.web.server.errors import (
     BadRequest,
     CallTimeout,
     Conflict,
+    Gone,
     KeyReused,
     LimitReached,
     NotAllowed,
     NotFound,
+    NotYet,
     PreconditionFailed,
     Problem,
     SealedValueChanged,
@@ -91,6 +96,9 @@ NO_KEY_ACTOR = "http"
 AGENT_STORE = "stores"
 # The operations whose fields may be references to secrets.
 ENDPOINTS, REFERENCES = "endpoints", ("url", "secret")
+# The state that a call with `as_of` has read.
+READ_STATE = web.RequestKey("read_state", dict)
+AS_OF_HEADER = istr("Memrelay-As-Of")
 # The value of ACTION for a new record.
 CREATED = "created"
 # Hexadecimal digits of the id of an agent's call.
@@ -98,6 +106,8 @@ CALL_ID_DIGITS = 32
 PROBLEMS: dict[str, type[Problem]] = {
     RecordNotFound.code: NotFound,
     VersionConflict.code: PreconditionFailed,
+    TooOld.code: Gone,
+    SNAPSHOT_PENDING: NotYet,
     Denied.code: NotAllowed,
     ValueTooLarge.code: TooLarge,
     TooManyKeys.code: LimitReached,
@@ -136,6 +146,8 @@ def make_handler(operation: Operation) -> Handler:
             _check_references(request, uid, orjson.loads(data))
         store = request.query.get(STORE, "") if has_store else ""
         call = _make_call(request, operation, uid, data, store)
+        if operation.takes_as_of and (as_of := request.query.get(AS_OF)) is not None:
+            call = replace(call, as_of=as_of)
         output = hide_stored_text(request, operation, await send_call(request, call))
         return _make_response(request, operation, output, is_dry=is_dry_run(operation, data))
 
@@ -257,6 +269,8 @@ async def _get_output(request: web.Request, call: NewCall, timeout_s: float) -> 
     except CallFailed as error:
         raise Problem(str(error)) from error
     if "error" not in answer:
+        if "as_of" in answer:
+            request[READ_STATE] = answer["as_of"]
         return answer["output"]
     code, detail = answer["error"]["code"], answer["error"]["detail"]
     if code == KEY_REUSED and get_caller(request).token is not None:
@@ -296,6 +310,8 @@ def _make_response(
     if IF_ABSENT in route_of(operation).body_fields:
         check_absence(request, won=output["won"])
     etag = {hdrs.ETAG: f'"{output["version"]}"'} if "version" in output else {}
+    if (state := request.get(READ_STATE)) is not None:
+        etag[AS_OF_HEADER] = format_state(state)
     if etag and is_unchanged(request, output["version"]):
         return web.Response(status=304, headers=etag)
     is_created = operation.verb == "create" and output.get(ACTION, CREATED) == CREATED
@@ -309,11 +325,17 @@ def _make_response(
     return response
 
 
+def format_state(state: Mapping[str, Any]) -> str:
+    """Return the value of AS_OF_HEADER: `n:1204; at=2026-11-24T09:00:00.000Z; incomplete=0`."""
+    return f"n:{state['change']}; at={state['at']}; incomplete={state['incomplete']}"
+
+
 async def _read_input(request: web.Request, operation: Operation, route: OperationRoute) -> bytes:
     """Return the input as JSON with defaults. Raises BadRequest and Unprocessable."""
     types = _query_types(operation, route)
     arrays = [name for name, json_kind in types.items() if json_kind == "array"]
-    selectors = (STORE,) if selects_store(operation) else ()
+    selectors = [STORE] if selects_store(operation) else []
+    selectors += [AS_OF] if operation.takes_as_of else []
     refuse_unknown(request, (*types, *selectors), arrays)
     report = Report()
     given = _parse_query(request, types, report)

@@ -11,6 +11,8 @@ from pydantic import TypeAdapter
 
 from memrelay.bus.streams.entry import LONGEST_ID
 from memrelay.memory.operations import (
+    AS_OF,
+    AS_OF_TEXT,
     STORE,
     Operation,
     all_operations,
@@ -315,6 +317,8 @@ def _operation_parameters(
     if selects_store(operation):
         store = "The memory_id of one of the bundle's stores. The default is the first store."
         parameters.append(_parameter("query", STORE, store))
+    if operation.takes_as_of:
+        parameters.append(_parameter("query", AS_OF, AS_OF_TEXT))
     headers: dict[str, str] = {}
     if route.has_if_match:
         headers["If-Match"] = "The record's ETag, several ETags, or *."

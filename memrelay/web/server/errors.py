@@ -62,6 +62,13 @@ class RetryLater(Problem):
         return response
 
 
+class NotYet(RetryLater):
+    """The answer needs the state of a past time, which is being made."""
+
+    status, title = 202, "Not yet"
+    retry_after_s = 2
+
+
 class BadRequest(Problem):
     """The request is malformed."""
 
@@ -112,6 +119,12 @@ class Conflict(Problem):
     """The thing already exists, or the request is ambiguous."""
 
     status, title = 409, "Conflict"
+
+
+class Gone(Problem):
+    """The state of a past time is no longer known."""
+
+    status, title = 410, "Gone"
 
 
 class PreconditionFailed(Problem):

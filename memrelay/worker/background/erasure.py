@@ -7,7 +7,7 @@ twice.
 import asyncio
 import re
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
@@ -194,7 +194,8 @@ class _OpenErasure(NamedTuple):
 class ErasureTask:
     """Completes the erasures of one group. It waits while there are none.
 
-    `thread` works on the stores. `drop` removes waiting retries from memory.
+    `thread` works on the stores. `drop` removes waiting retries from memory, and
+    `drop_snapshots` the stores as they were.
     """
 
     def __init__(
@@ -204,11 +205,13 @@ class ErasureTask:
         thread: DatabaseThread,
         shared: WorkerContext,
         drop: Drop,
+        drop_snapshots: Callable[[], Awaitable[None]],
     ) -> None:
         self._uids = [plan.uid for plan in plans]
         self._agents = frozenset(name for plan in plans for name in plan.programs)
         self._public = sorted({name for plan in plans for name in plan.public})
         self._stores, self._thread, self._shared, self._drop = tuple(stores), thread, shared, drop
+        self._drop_snapshots = drop_snapshots
         self._wanted = asyncio.Event()
         self._pause_s = FIRST_PAUSE_S
         # Why an erasure cannot be completed now, "" if none waits.
@@ -266,6 +269,7 @@ class ErasureTask:
         self._shared.checkpoint("quotes erased")
         await self._shared.catalog.dead_letters.rewrite()
         await self._in_thread(OpenStores.rewrite, name)
+        await self._drop_snapshots()
         self._shared.checkpoint("store rewritten")
         left_over = await rewrite_file(control)
         await self._in_thread(partial(_close, erasure=erasure, left_over=left_over), name)

@@ -15,9 +15,8 @@ from memrelay.bus.request import KEY_REUSED, REFUSED, error_answer
 from memrelay.memory.engine.idempotency import CALL_KEY_PREFIX, ProducerKey
 from memrelay.memory.engine.inbox import Inbox
 from memrelay.memory.engine.memory_id import built_in_store, is_closed
-from memrelay.memory.engine.open_for_read import read_only
+from memrelay.memory.engine.open_for_read import ReadableStores, read_only
 from memrelay.memory.engine.store import Store
-from memrelay.memory.engine.stores import OpenStores
 from memrelay.memory.errors import InvalidInput, Refused
 from memrelay.memory.operations import Context, Operation, Steps
 from memrelay.memory.records.ids import derive_guid, input_time_ms
@@ -289,7 +288,7 @@ def _find_position(ident: str) -> tuple[int, list[list[int]]]:
 
 
 def open_second_store(
-    stores: OpenStores,
+    stores: ReadableStores,
     plan: Plan,
     memory_id: str,
     act: tuple[int, str],

@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.lease.fencing import log_refusals
 from memrelay.logs import get_logger
+from memrelay.memory.engine.models import load
 from memrelay.memory.engine.stores import OpenStores
 from memrelay.memory.engine.threads import DatabaseThread
 from memrelay.memory.errors import StoreBroken, StoreBusy
@@ -27,6 +28,7 @@ from memrelay.worker.intake.reader import Slot, read_unfinished
 from memrelay.worker.ownership.group_lease import GroupLease, pack_marks
 from memrelay.worker.run.batch import Batch, BatchContext, BatchResult
 from memrelay.worker.run.busy_retry import BusyRetry
+from memrelay.worker.run.calls import MAX_ANSWER_MESSAGES
 from memrelay.worker.run.continuations import Continuations
 from memrelay.worker.run.crash_isolation import AttemptJournal
 from memrelay.worker.run.dead_letters import (
@@ -47,7 +49,12 @@ from memrelay.worker.waiting import in_background, wait
 
 # Entries that are read again together.
 ENTRIES_TOGETHER = 256
+if TYPE_CHECKING:
+    from memrelay.worker.run.past_queries import PastQueries
+
 log = get_logger(__name__)
+# Loaded with the first query with `as_of`.
+PAST_QUERIES = "memrelay.worker.run.past_queries:PastQueries"
 # Time without a batch after which a group closes its stores.
 REST_AFTER_S = 6.0
 # In a loop over outcomes, a direct attribute access costs twice as much.
@@ -532,6 +539,7 @@ def create_group(
         shared.limits.message_bytes,
         clock=shared.clock,
         database=shared.database,
+        load_past=partial(_load_past, thread, outbox, shared),
     )
     # Built-in stores that no agent of the pipelines names.
     unnamed = [name for name in stores if all(name not in plan.stores for plan in plans)]
@@ -549,10 +557,16 @@ def create_group(
         vectors,
         ExpiryTask(stores, thread, days, shared.clock, announce),
         IndexMergeTask(stores, thread, vectors.wake),
-        ErasureTask(plans, stores, thread, shared, continuations.drop),
+        ErasureTask(plans, stores, thread, shared, continuations.drop, queries.drop_snapshots),
         DeliveryTask(plans, thread, shared),
     )
     return Group(plans, stores, parts, shared)
+
+
+def _load_past(thread: DatabaseThread, outbox: Outbox, shared: WorkerContext) -> "PastQueries":
+    answer_bytes = MAX_ANSWER_MESSAGES * shared.limits.message_bytes
+    past: PastQueries = load(PAST_QUERIES)(thread, outbox.publish, answer_bytes, shared)
+    return past
 
 
 def _take_over_later(

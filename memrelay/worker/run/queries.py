@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from msgspec import UNSET
+
 from memrelay.bus.errors import MalformedMessage
 from memrelay.bus.lease.workers import BusClock
 from memrelay.bus.malformed import MALFORMED
@@ -22,9 +24,8 @@ from memrelay.bus.request import (
     read_question,
 )
 from memrelay.logs import get_logger
-from memrelay.memory.engine.open_for_read import read_only
+from memrelay.memory.engine.open_for_read import ReadableStores, read_only
 from memrelay.memory.engine.store import Store
-from memrelay.memory.engine.stores import OpenStores
 from memrelay.memory.engine.threads import DatabaseThread
 from memrelay.memory.errors import Refused, StoreBroken, StoreBusy, VectorPending
 from memrelay.memory.operations import Context, Operation, Steps, all_operations, find_operation
@@ -44,6 +45,7 @@ from memrelay.worker.run.calls import (
 
 if TYPE_CHECKING:
     from memrelay.memory.engine.open_for_read import ReadOnlyStore
+    from memrelay.worker.run.past_queries import PastQueries
 
 log = get_logger(__name__)
 MAX_WAITING = 1000
@@ -127,11 +129,15 @@ class Queries:
         *,
         clock: BusClock,
         database: int,
+        load_past: Callable[[], "PastQueries"],
     ) -> None:
         self._thread, self._stores, self._publish = thread, list(stores), publish
         self._message_bytes = message_bytes
         self._answer_bytes = MAX_ANSWER_MESSAGES * message_bytes
         self._clock, self._database = clock, database
+        self._load_past = load_past
+        # Loaded with the first query with `as_of`.
+        self._past: PastQueries | None = None
         self._waiting = QueryQueue()
         self._loop = asyncio.get_running_loop()
         self._is_open = self._has_ended = False
@@ -146,6 +152,13 @@ class Queries:
         self._has_ended = True
         while self._waiting:
             self._refuse(self._waiting.take().question, *OWNER_LEAVES)
+        if self._past is not None:
+            self._past.close()
+
+    async def drop_snapshots(self) -> None:
+        """Remove the stores as they were, because something was erased."""
+        if self._past is not None:
+            await self._past.drop()
 
     def accept(self, plan: Plan, payload: bytes) -> None:
         """Take one query from the channel. A malformed one is counted and dropped."""
@@ -169,13 +182,23 @@ class Queries:
         try:
             operation = _find_read_only(question.op)
             memory_id = resolve_store(plan, question.store, operation)
+            if question.as_of is not UNSET:
+                _check_as_of(operation)
         except Refused as error:
             self._refuse(question, error.code, str(error))
             return
         language = plan.languages.get(memory_id, DEFAULT_LANGUAGE)
         until = self._loop.time() + question.within_ms / 1000
-        self._waiting.add(Query(operation, question, memory_id, language, until, plan))
-        self._start()
+        query = Query(operation, question, memory_id, language, until, plan)
+        if question.as_of is UNSET:
+            self._waiting.add(query)
+            self._start()
+        elif self._is_open:
+            self._past = self._past or self._load_past()
+            self._past.accept(query)
+        else:
+            reason = "the pipeline has not recovered yet; try again in a second"
+            self._refuse(question, BUSY, reason)
 
     def _refuse(self, question: Question, code: str, detail: str) -> None:
         self._publish(question.reply, output_answer(error_answer(code, detail)))
@@ -206,7 +229,7 @@ class Queries:
         continues. The last queries have no answer if the first ones took too long.
         """
         work = partial(
-            _answer_all,
+            answer_all,
             queries=queries,
             answer_bytes=self._answer_bytes,
             now_ms=self._clock.now_ms,
@@ -248,8 +271,15 @@ def _find_read_only(name: str) -> Operation:
     return operation
 
 
-def _answer_all(
-    stores: OpenStores, queries: Sequence[Query], answer_bytes: int, now_ms: int
+def _check_as_of(operation: Operation) -> None:
+    """Raise Refused: the operation has no `as_of`."""
+    if not operation.takes_as_of:
+        known = ", ".join(name for name, one in all_operations().items() if one.takes_as_of)
+        raise Refused(f"{operation.name} has no `as_of`; these have: {known}")
+
+
+def answer_all(
+    stores: ReadableStores, queries: Sequence[Query], answer_bytes: int, now_ms: int
 ) -> list[bytes | None]:
     """Return the answers of the first queries, until their time is over.
 
@@ -282,7 +312,7 @@ def _answer_all(
     return answers
 
 
-def _open_existing(stores: OpenStores, plan: Plan) -> list[tuple[int, "ReadOnlyStore"]]:
+def _open_existing(stores: ReadableStores, plan: Plan) -> list[tuple[int, "ReadOnlyStore"]]:
     """Return the existing stores of a pipeline for reads, each with its position in the plan."""
     return [
         (at, read_only(stores.get(name)))

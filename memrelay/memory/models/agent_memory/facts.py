@@ -367,7 +367,14 @@ class FoundFacts:
     items: tuple[FactView, ...]
 
 
-@operation("facts.search", access="search", mutates=False, store="memories", any_store=True)
+@operation(
+    "facts.search",
+    access="search",
+    mutates=False,
+    store="memories",
+    any_store=True,
+    takes_as_of=True,
+)
 def search_facts(tx: Transaction, request: SearchFacts, context: Context) -> FoundFacts:
     """Find visible facts, the most reliable first, then those with the words in their key.
 
@@ -419,7 +426,9 @@ class FactPage:
     """The number of facts on all pages."""
 
 
-@operation("facts.list", access="read", mutates=False, store="memories", any_store=True)
+@operation(
+    "facts.list", access="read", mutates=False, store="memories", any_store=True, takes_as_of=True
+)
 def list_facts(tx: Transaction, request: ListFacts, context: Context) -> FactPage:
     """List facts in pages, the newest change first. Of equal times, the later arrival is first.
 

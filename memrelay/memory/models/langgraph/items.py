@@ -51,7 +51,14 @@ class FoundRecords:
     """Keys that were not looked up because the answer is full; look them up in another call."""
 
 
-@operation("records.find", access="read", mutates=False, store="langgraph", any_store=True)
+@operation(
+    "records.find",
+    access="read",
+    mutates=False,
+    store="langgraph",
+    any_store=True,
+    takes_as_of=True,
+)
 def find(tx: Transaction, request: FindRecords, context: Context) -> FoundRecords:
     """Look up items of a LangGraph store (records of kind memory.item) by their keys.
 

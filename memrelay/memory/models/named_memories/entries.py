@@ -580,7 +580,7 @@ class GetEntry:
     """The memory that must contain the entry."""
 
 
-@operation("entries.get", access="read", mutates=False, store="memories")
+@operation("entries.get", access="read", mutates=False, store="memories", takes_as_of=True)
 def get_entry(tx: Transaction, request: GetEntry, context: Context) -> EntryView:
     """Return one entry.
 
@@ -664,7 +664,7 @@ class EntryPage:
     """The number of entries on all pages."""
 
 
-@operation("entries.list", access="read", mutates=False, store="memories")
+@operation("entries.list", access="read", mutates=False, store="memories", takes_as_of=True)
 def list_entries(tx: Transaction, request: ListEntries, context: Context) -> EntryPage:
     """List the entries of a named memory, optionally by tags, source and filter, in pages.
 

@@ -112,7 +112,7 @@ class Knowledge:
     """The reason for that."""
 
 
-@operation("knowledge.search", access="search", mutates=False, store="memories")
+@operation("knowledge.search", access="search", mutates=False, store="memories", takes_as_of=True)
 def search_knowledge(tx: Transaction, request: SearchKnowledge, context: Context) -> Knowledge:
     """Find entries of named memories by meaning and words, best first.
 
@@ -325,7 +325,7 @@ class KnowledgeContext:
     """Whether the search used only words, or an entry had no vector yet."""
 
 
-@operation("knowledge.context", access="search", mutates=False, store="memories")
+@operation("knowledge.context", access="search", mutates=False, store="memories", takes_as_of=True)
 def knowledge_context(
     tx: Transaction, request: KnowledgeConfig, context: Context
 ) -> KnowledgeContext:

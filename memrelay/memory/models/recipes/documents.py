@@ -464,7 +464,7 @@ class DocumentHits:
     warnings: tuple[SearchWarning, ...]
 
 
-@operation("documents.search", access="search", mutates=False, store="recipes")
+@operation("documents.search", access="search", mutates=False, store="recipes", takes_as_of=True)
 def search(tx: Transaction, request: SearchDocuments, context: Context) -> DocumentHits:
     """Find documents, entries of a named memory or records of a store, best first.
 

@@ -194,7 +194,7 @@ class GetItem(EntryKey):
     """Whether to return an internal entry too. Otherwise it does not exist."""
 
 
-@operation("items.get", access="read", mutates=False, store="stores")
+@operation("items.get", access="read", mutates=False, store="stores", takes_as_of=True)
 def get_item(tx: Transaction, request: GetItem, context: Context) -> ItemView:
     """Return an entry: the agent's own, else the newest with that key.
 
@@ -281,7 +281,7 @@ class ItemPage:
     """The cursor of the next page; null on the last page."""
 
 
-@operation("items.list", access="read", mutates=False, store="stores")
+@operation("items.list", access="read", mutates=False, store="stores", takes_as_of=True)
 def list_items(tx: Transaction, request: ListItems, context: Context) -> ItemPage:
     """List the entries of a store by key, in pages. Writes of others shift no page.
 
