@@ -105,7 +105,7 @@ class EmbeddingThread:
 
     def __init__(self, options: EmbeddingOptions) -> None:
         self.options, self.embedder = options, LazyEmbedder(options)
-        self._executor = ThreadPoolExecutor(1, "embedding", initializer=lower_priority)
+        self._executor = ThreadPoolExecutor(1, "embedding", initializer=_lower_priority)
 
     async def run(self, work: Callable[[], Result]) -> Result:
         """Run work in the thread, after all earlier work.
@@ -129,11 +129,8 @@ class EmbeddingThread:
         self._executor.shutdown(wait=False, cancel_futures=True)
 
 
-def lower_priority() -> None:
-    """Give the thread the lowest priority.
-
-    Linux schedules threads one by one. Elsewhere, this would affect the whole process.
-    """
+def _lower_priority() -> None:
+    """Linux schedules threads one by one. Elsewhere, this would affect the whole process."""
     if sys.platform == "linux":
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), LOWEST_PRIORITY)
 

@@ -178,7 +178,7 @@ class BusClock:
 
     @property
     def now_ms(self) -> int:
-        return int(self._now() + self._offset_ms)
+        return int(self._monotonic() * 1000 + self._offset_ms)
 
     async def look(self, read: Callable[[], Awaitable[int]]) -> None:
         """Adjust to what `read` returns, the server's Unix ms. Raises what it raises."""

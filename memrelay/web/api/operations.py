@@ -310,10 +310,10 @@ def _make_response(
     if IF_ABSENT in route_of(operation).body_fields:
         check_absence(request, won=output["won"])
     etag = {hdrs.ETAG: f'"{output["version"]}"'} if "version" in output else {}
-    if (state := request.get(READ_STATE)) is not None:
-        etag[AS_OF_HEADER] = format_state(state)
     if etag and is_unchanged(request, output["version"]):
         return web.Response(status=304, headers=etag)
+    if (state := request.get(READ_STATE)) is not None:
+        etag[AS_OF_HEADER] = format_state(state)
     is_created = operation.verb == "create" and output.get(ACTION, CREATED) == CREATED
     response = json_response(output, 201 if is_created else 200, **etag)
     if is_created:

@@ -1,6 +1,6 @@
 """Queries with `as_of`: read-only calls on stores as they were. Loaded with the first one.
 
-They run on snapshots (memory/engine/snapshots.py) in a thread of their own with a low priority, so
+They run on snapshots (memory/engine/snapshots.py) in a thread of their own, so
 they delay no message. A query runs again after each snapshot that it lacks.
 """
 
@@ -40,7 +40,6 @@ from memrelay.memory.search.embedding.backfill import (
 from memrelay.memory.search.embedding.embedder import Embedder
 from memrelay.worker.errors import describe_error
 from memrelay.worker.run.queries import Query, answer_all
-from memrelay.worker.shared import lower_priority
 
 if TYPE_CHECKING:
     from memrelay.worker.shared import WorkerContext
@@ -113,7 +112,7 @@ class PastQueries:
         self._thread, self._publish = thread, publish
         self._answer_bytes, self._shared = answer_bytes, shared
         self._loop = asyncio.get_running_loop()
-        self._executor = ThreadPoolExecutor(1, "past", initializer=lower_priority)
+        self._executor = ThreadPoolExecutor(1, "past")
         self._snapshots: Snapshots | None = None
         self._tasks = set[asyncio.Task[None]]()
         self._unused: asyncio.TimerHandle | None = None

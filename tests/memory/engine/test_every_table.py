@@ -45,6 +45,7 @@ HERE = "belongs to the work of this worker and bus"
 TABLES = {
     "records": Table("record"),
     "versions": Table("version"),
+    "moments": Table("belongs to the states of this file", is_salvaged=False),
     "appended": Table("merged into its record"),
     "entries": Table("record"),
     "entry_lines": Table(DERIVED, is_salvaged=False),

@@ -1,0 +1,81 @@
+"""Calls with `as_of` read a store as it was: the records, the order and the scores of then."""
+
+import time
+from collections.abc import Iterator
+from urllib.parse import quote
+
+import pytest
+
+from tests.support.bundles import make_commands
+from tests.support.calls import call
+from tests.support.erasures import await_erasure, files_with
+from tests.support.http import ask
+from tests.support.web_system import WebSystem
+
+
+@pytest.fixture(scope="module")
+def web_system() -> Iterator[WebSystem]:
+    with WebSystem() as web_system:
+        yield web_system
+
+
+@pytest.fixture
+def uid(web_system: WebSystem) -> str:
+    return web_system.deploy(*make_commands())
+
+
+def read(web_system: WebSystem, uid: str, path: str, as_of: str) -> list[str]:
+    sign = "&" if "?" in path else "?"
+    answer = web_system.get(f"/v1/pipelines/{uid}/{path}{sign}as_of={quote(as_of)}")
+    assert answer.status == 200, answer
+    assert answer.headers["memrelay-as-of"].startswith("n:")
+    return [item["content"] for item in answer.json["items"]]
+
+
+def refusal(web_system: WebSystem, path: str, status: int) -> str:
+    found, detail = web_system.get(path).problem
+    assert found == status
+    return detail
+
+
+def test_lists_and_searches_show_the_state_of_then(web_system: WebSystem, uid: str) -> None:
+    records = f"/v1/pipelines/{uid}/records"
+    tea = web_system.post(records, {"content": "green tea"}).json["guid"]
+    web_system.post(records, {"content": "tea with milk"})
+    time.sleep(0.02)
+    then = str(time.time_ns() // 1_000_000)
+    found = web_system.get(f"/v1/pipelines/{uid}/search?q=tea").json
+    time.sleep(0.02)
+    ask(web_system.url, "DELETE", f"{records}/{tea}")
+    web_system.post(records, {"content": "tea and tea"})
+
+    assert read(web_system, uid, "records?order=asc", then) == ["green tea", "tea with milk"]
+    assert read(web_system, uid, "records?order=asc", "n:1") == ["green tea"]
+    past = web_system.get(f"/v1/pipelines/{uid}/search?query=tea&as_of={then}").json
+    assert past == found
+    assert web_system.get(f"{records}/{tea}?as_of={then}").json["content"] == "green tea"
+    assert web_system.get(f"{records}/{tea}").status == 404
+
+
+def test_an_erased_record_never_comes_back(web_system: WebSystem, uid: str) -> None:
+    records = f"/v1/pipelines/{uid}/records"
+    guid = web_system.post(records, {"content": "the secret of Ada"}).json["guid"]
+    web_system.post(records, {"content": "tea"})
+    assert read(web_system, uid, "records?order=asc", "n:2") == ["the secret of Ada", "tea"]
+
+    call(web_system.system, uid, "records.erase", {"guids": [guid]})
+    await_erasure(web_system.system, uid)
+
+    assert read(web_system, uid, "records?order=asc", "n:2") == ["tea"]
+    assert files_with(web_system.system, b"secret of ada") == []
+
+
+def test_what_cannot_be_shown_is_refused_with_the_reason(web_system: WebSystem, uid: str) -> None:
+    path = f"/v1/pipelines/{uid}/records"
+    web_system.post(path, {"content": "tea"})
+
+    unknown = refusal(web_system, f"{path}?as_of=yesterday", 422)
+    assert "RFC 3339" in unknown and "n:1204" in unknown
+    assert "the last one is n:1" in refusal(web_system, f"{path}?as_of=n:9", 422)
+    other = refusal(web_system, f"/v1/pipelines/{uid}/memories?as_of=n:1", 400)
+    assert "unknown parameter 'as_of'" in other
