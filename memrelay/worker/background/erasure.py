@@ -205,6 +205,7 @@ class ErasureTask:
         thread: DatabaseThread,
         shared: WorkerContext,
         drop: Drop,
+        *,
         drop_snapshots: Callable[[], Awaitable[None]],
     ) -> None:
         self._uids = [plan.uid for plan in plans]

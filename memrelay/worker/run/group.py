@@ -557,7 +557,14 @@ def create_group(
         vectors,
         ExpiryTask(stores, thread, days, shared.clock, announce),
         IndexMergeTask(stores, thread, vectors.wake),
-        ErasureTask(plans, stores, thread, shared, continuations.drop, queries.drop_snapshots),
+        ErasureTask(
+            plans,
+            stores,
+            thread,
+            shared,
+            continuations.drop,
+            drop_snapshots=queries.drop_snapshots,
+        ),
         DeliveryTask(plans, thread, shared),
     )
     return Group(plans, stores, parts, shared)

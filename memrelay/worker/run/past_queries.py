@@ -1,7 +1,7 @@
 """Queries with `as_of`: read-only calls on stores as they were. Loaded with the first one.
 
-They run on snapshots (memory/engine/snapshots.py) in a thread of their own, so
-they delay no message. A query runs again after each snapshot that it lacks.
+They run on snapshots (memory/engine/snapshots.py) in a thread of their own, so they delay no
+message. A query runs again after each snapshot that it lacks.
 """
 
 import asyncio
@@ -142,17 +142,18 @@ class PastQueries:
 
     async def _answer(self, query: Query) -> bytes:
         """Return the answer as JSON, with the state that was read."""
-        try:
-            return await self._run_with_snapshots(query)
-        except Refused as error:
-            return error_answer(error.code, str(error))
-        except (StoreBusy, StoreBroken) as error:
-            return error_answer(UNAVAILABLE, str(error))
-        except Exception as error:
-            name = query.operation.name
-            log.exception("call_failed", operation=name)
-            reason = f"{name} failed: {type(error).__name__}: {describe_error(error)}"
-            return error_answer(BROKEN, reason)
+        running = self._run_with_snapshots(query)
+        (answer,) = await asyncio.gather(running, return_exceptions=True)
+        if isinstance(answer, bytes):
+            return answer
+        if isinstance(answer, Refused):
+            return error_answer(answer.code, str(answer))
+        if isinstance(answer, StoreBusy | StoreBroken):
+            return error_answer(UNAVAILABLE, str(answer))
+        name = query.operation.name
+        log.error("call_failed", operation=name, exc_info=answer)
+        reason = f"{name} failed: {type(answer).__name__}: {describe_error(answer)}"
+        return error_answer(BROKEN, reason)
 
     async def drop(self) -> None:
         """Remove all snapshots, also those that are being made."""

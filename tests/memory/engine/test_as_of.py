@@ -33,7 +33,7 @@ ALTER TABLE records DROP COLUMN born;
 ALTER TABLE versions DROP COLUMN born;
 ALTER TABLE versions DROP COLUMN ended;
 ALTER TABLE versions DROP COLUMN row;
-PRAGMA user_version = 31;
+PRAGMA user_version = 33;
 """
 
 
