@@ -69,7 +69,7 @@ class Snapshots:
             undo.callback(_remove, path)
             if source is not None:
                 copy_database(source, path)
-                _release(path)
+                release_copy(path)
             store = Store(memory_id, path, self._meaning)
             undo.callback(store.close)
             # After a crash, the copy is removed.
@@ -110,7 +110,7 @@ class Snapshots:
         self._folder = None
 
 
-def _release(path: Path) -> None:
+def release_copy(path: Path) -> None:
     """Make a copy a store of its own, which nobody else writes to."""
     with apsw.Connection(str(path)) as connection:
         connection.execute("DELETE FROM journal")

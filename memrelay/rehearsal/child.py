@@ -1,0 +1,172 @@
+"""The process that runs a rehearsal: `python -m memrelay.rehearsal.child FOLDER`.
+
+It has the lowest priority, limits of its own, no address of a bus and no secrets, and can open no
+socket and start no program.
+"""
+
+import os
+import resource
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from memrelay.blocks.sources import use_folders
+from memrelay.memory.engine.timestamps import format_time
+from memrelay.memory.errors import MemoryFault
+from memrelay.memory.search.embedding.embedder import EmbeddingOptions
+from memrelay.pipelines.check import check
+from memrelay.pipelines.checked import BundleRefused
+from memrelay.pipelines.plan import Plan
+from memrelay.rehearsal.difference import compare
+from memrelay.rehearsal.report import ReportBuilder
+from memrelay.rehearsal.runner import DatedPlan, Flooded, Side
+from memrelay.rehearsal.setup import (
+    CANDIDATE,
+    REPORT,
+    SIDES,
+    THEN,
+    Setup,
+    read_inputs,
+    read_setup,
+)
+from memrelay.rehearsal.vectors import Vectors
+
+# Bytes of a file that the process writes: a store, its log, or the report.
+MAX_FILE_BYTES = 4 << 30
+REFUSED_EVENTS = ("socket.", "subprocess.", "os.exec", "os.posix_spawn", "os.fork", "os.system")
+# The file with the side that runs.
+PROGRESS = "progress"
+
+
+class BundleInvalid(Exception):
+    """A bundle cannot run in the rehearsal. The text has its faults."""
+
+
+def rehearse(folder: Path) -> dict[str, Any]:
+    """Run both sides in a folder and return the report.
+
+    Raises Flooded, MemoryFault and BundleInvalid.
+    """
+    setup, inputs = read_setup(folder), read_inputs(folder)
+    plans = [
+        DatedPlan(one.from_ms, _make_plan(one.source, setup.uid, f"version {one.version}"))
+        for one in setup.versions
+    ]
+    candidate = _make_plan(setup.candidate, setup.uid, "the candidate")
+    # No server is asked.
+    model = "none" if setup.embedder == "endpoint" else setup.embedder
+    with closing(Vectors(EmbeddingOptions(model))) as vectors:
+        sides = []
+        for name, served in ((THEN, plans), (CANDIDATE, [DatedPlan(0, candidate)])):
+            (folder / PROGRESS).write_text(name)
+            side = Side(folder / name, served, setup.limits, vectors)
+            side.run(inputs)
+            sides.append(side)
+        then, after = sides
+        builder = ReportBuilder(inputs)
+        began = time.perf_counter()
+        compared = builder.build(compare(then, after))
+        took_s = time.perf_counter() - began
+        then.close()
+        after.close()
+        left_out = then.unrehearsed | after.unrehearsed
+        return {
+            **describe(setup, "done"),
+            "inputs": {
+                "rehearsed": len(inputs) - len(left_out),
+                "not_rehearsed": len(left_out),
+                "reasons": builder.name_inputs(left_out.items()),
+            },
+            "notes": [*setup.notes, *_notes(setup, plans, candidate)],
+            "vectors": {"made": vectors.made, "seconds": round(vectors.took_s, 3)},
+            "seconds": {
+                THEN: round(then.took_s, 3),
+                CANDIDATE: round(after.took_s, 3),
+                "compare": round(took_s, 3),
+            },
+            **compared,
+        }
+
+
+def describe(setup: Setup, status: str, reason: str = "") -> dict[str, Any]:
+    """Return the fields that every report has."""
+    return {
+        "id": setup.id,
+        "pipeline": setup.uid,
+        "status": status,
+        "reason": reason,
+        "since": format_time(setup.since_ms),
+        "until": format_time(setup.until_ms),
+        "versions": [{"version": one.version, "hash": one.hash} for one in setup.versions],
+        "own_blocks": bool(setup.block_folders),
+    }
+
+
+def _make_plan(source: bytes, uid: str, name: str) -> Plan:
+    try:
+        return Plan(check(source, uid=uid).accepted())
+    except BundleRefused as error:
+        faults = "; ".join(fault.as_line() for fault in error.faults[:5])
+        raise BundleInvalid(
+            f"{name} has faults: {faults} (blocks of `blocks.paths` run only with own_blocks)"
+        ) from error
+
+
+def _notes(setup: Setup, plans: Sequence[DatedPlan], candidate: Plan) -> list[str]:
+    timers = {timer.agent.alias for timer in candidate.timers}
+    timers -= {timer.agent.alias for one in plans for timer in one.plan.timers}
+    notes = [f"the timer of {alias} is new and was not rehearsed" for alias in sorted(timers)]
+    if setup.embedder == "endpoint":
+        notes.append("the embedder is an endpoint, which was not asked: stores matched words only")
+    return notes
+
+
+def _limit(setup: Setup) -> None:
+    """Give up what a rehearsal must not use."""
+    os.nice(19)
+    for kind, most in (
+        (resource.RLIMIT_AS, setup.memory_bytes),
+        (resource.RLIMIT_CPU, setup.processor_s),
+        (resource.RLIMIT_FSIZE, MAX_FILE_BYTES),
+        (resource.RLIMIT_CORE, 0),
+    ):
+        resource.setrlimit(kind, (most, most))
+    sys.addaudithook(_refuse)
+
+
+def _refuse(event: str, args: tuple[Any, ...]) -> None:
+    if event.startswith(REFUSED_EVENTS):
+        raise PermissionError(f"a rehearsal may not use {event}")
+
+
+def main(folder: Path) -> None:
+    """Run the rehearsal of a folder, and write its report."""
+    setup = read_setup(folder)
+    _limit(setup)
+    use_folders([Path(one) for one in setup.block_folders])
+    try:
+        report = rehearse(folder)
+    except (Flooded, BundleInvalid, MemoryFault) as error:
+        report = describe(setup, "failed", f"{read_progress(folder)}{error}")
+    except MemoryError:
+        most = setup.memory_bytes >> 20
+        reason = f"{read_progress(folder)}it needs more than {most} MiB of memory"
+        report = describe(setup, "failed", reason)
+    (folder / REPORT).write_bytes(orjson.dumps(report))
+
+
+def read_progress(folder: Path) -> str:
+    """Return the beginning of a reason: which side ran."""
+    path = folder / PROGRESS
+    side = path.read_text() if path.exists() else ""
+    names = dict(zip(SIDES, ("the bundles of the time: ", "the candidate: "), strict=True))
+    return names.get(side, "")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

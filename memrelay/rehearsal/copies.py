@@ -1,0 +1,100 @@
+"""Copies of stores as they were at a time, and the inputs that they keep from then on."""
+
+import heapq
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import NamedTuple
+
+from memrelay.memory.engine.as_of import PastStates, take_back
+from memrelay.memory.engine.copy import copy_database
+from memrelay.memory.engine.disk import make_folder
+from memrelay.memory.engine.memory_id import store_path
+from memrelay.memory.engine.snapshots import release_copy
+from memrelay.memory.engine.store import Store
+from memrelay.memory.errors import Refused
+from memrelay.memory.models.inputs.packing import KeptInput
+from memrelay.memory.models.inputs.table import InputTable, owner_of
+from memrelay.rehearsal.setup import CANDIDATE, MAX_INPUTS, THEN
+
+# Inputs that ran after T are not known by their keys, and no message waits.
+FORGET = ("DELETE FROM idempotency_keys WHERE done_at >= ?", "DELETE FROM flow_keys WHERE ? >= 0")
+
+
+class Copied(NamedTuple):
+    """The inputs to run, and the number of records whose state then is lost."""
+
+    since_ms: int
+    inputs: list[KeptInput]
+    incomplete: int
+
+
+def copy_stores(
+    root: Path, folder: Path, uid: str, names: Sequence[str], period: tuple[int | None, int]
+) -> Copied:
+    """Copy the stores of a pipeline into a folder, one set for each side, as they were at the
+    beginning of `period` (Unix ms). Without one, it begins with the first kept input.
+
+    Raises StoreBusy, StoreBroken, and Refused: the state of then is no longer known, or there are
+    too many inputs.
+    """
+    existing = [name for name in names if store_path(root, name).exists()]
+    for name in existing:
+        _copy(store_path(root, name), folder / THEN, name)
+    since_ms, until_ms = period
+    runs = [_read_inputs(folder / THEN, name, uid, (since_ms or 0, until_ms)) for name in existing]
+    inputs = list(heapq.merge(*runs, key=lambda one: (one.ms, one.number)))
+    if since_ms is None:
+        since_ms = min((one.ms for one in inputs), default=until_ms)
+    incomplete = sum(_take_back(folder / THEN, name, since_ms) for name in existing)
+    if (folder / THEN).exists():
+        shutil.copytree(folder / THEN, folder / CANDIDATE)
+    return Copied(since_ms, inputs, incomplete)
+
+
+def _copy(source: Path, folder: Path, name: str) -> None:
+    target = store_path(folder, name)
+    make_folder(target.parent)
+    copy_database(source, target)
+    release_copy(target)
+
+
+def _read_inputs(folder: Path, name: str, uid: str, period: tuple[int, int]) -> list[KeptInput]:
+    """Return the inputs of the pipeline that a store keeps, in the order in which they ran.
+
+    An input that arrived before the period and ran behind one of it belongs to the period.
+    """
+    with closing(Store(name, store_path(folder, name))) as store:
+        table, found, has_begun = store.table(InputTable), list[KeptInput](), False
+        for one in _scan(table, period):
+            has_begun |= one.ms >= period[0]
+            if has_begun and one.ms < period[1] and (one.uid or owner_of(name)) == uid:
+                found.append(one)
+            if len(found) > MAX_INPUTS:
+                raise Refused(
+                    f"the period has more than {MAX_INPUTS} inputs, which is the most of a "
+                    "rehearsal: shorten it"
+                )
+        return found
+
+
+def _scan(table: InputTable, period: tuple[int, int]) -> Iterator[KeptInput]:
+    first: int | None = 0
+    while first is not None:
+        for _, inputs in table.rows(first, *period):
+            yield from inputs
+        first = table.find_next(first)
+
+
+def _take_back(folder: Path, name: str, since_ms: int) -> int:
+    """Take a copy back to its state before a time. Return the number of records that are lost."""
+    with closing(Store(name, store_path(folder, name))) as store:
+        store.connection.pragma("synchronous", "OFF")
+        state = store.table(PastStates).find(str(since_ms - 1))
+        lost = take_back(store, state.change)
+        with store.transaction() as tx:
+            for sql in FORGET:
+                tx.connection.execute(sql, (since_ms,))
+        store.checkpoint()
+        return lost

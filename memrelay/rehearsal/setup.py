@@ -1,0 +1,68 @@
+"""What a rehearsal needs, as files in its folder: the period, the bundles, the inputs, and limits.
+
+setup     this page's Setup
+inputs    the inputs in the order in which they ran
+then/     the stores as they were, for the bundles of the time
+candidate/  the same stores, for the candidate
+report.json  the result, written by the child process
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from memrelay.memory.models.inputs.packing import KeptInput
+from memrelay.memory.search.embedding.embedder import Model
+from memrelay.worker.limits import WorkerLimits
+
+SETUP, INPUTS, REPORT = "setup", "inputs", "report.json"
+THEN, CANDIDATE = SIDES = ("then", "candidate")
+# Inputs of a rehearsal, at most.
+MAX_INPUTS = 200_000
+
+
+class DeployedBundle(Struct, frozen=True):
+    """A version of the pipeline that served from `from_ms` on, Unix ms. `source` is its JSON."""
+
+    version: int
+    from_ms: int
+    hash: str
+    source: bytes
+
+
+class Setup(Struct, frozen=True):
+    """A rehearsal. Times are Unix ms. `candidate` is the JSON of the bundle to try."""
+
+    id: str
+    uid: str
+    since_ms: int
+    until_ms: int
+    versions: list[DeployedBundle]
+    candidate: bytes
+    limits: WorkerLimits = msgspec.field(default_factory=WorkerLimits)
+    embedder: Model = "none"
+    # The folders of blocks that the bundles may use, none without `own_blocks`.
+    block_folders: list[str] = []
+    # Processor time and memory of the child process.
+    processor_s: int = 600
+    memory_bytes: int = 1 << 30
+    # What the report tells besides.
+    notes: list[str] = []
+
+
+def write_setup(folder: Path, setup: Setup, inputs: Sequence[KeptInput]) -> None:
+    """Write the files that the child process reads."""
+    (folder / SETUP).write_bytes(msgspec.msgpack.encode(setup))
+    (folder / INPUTS).write_bytes(msgspec.msgpack.encode(inputs))
+
+
+def read_setup(folder: Path) -> Setup:
+    """Return the setup in a folder."""
+    return msgspec.msgpack.decode((folder / SETUP).read_bytes(), type=Setup)
+
+
+def read_inputs(folder: Path) -> list[KeptInput]:
+    """Return the inputs in a folder."""
+    return msgspec.msgpack.decode((folder / INPUTS).read_bytes(), type=list[KeptInput])
