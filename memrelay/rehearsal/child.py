@@ -54,7 +54,7 @@ def rehearse(folder: Path) -> dict[str, Any]:
     """
     setup, inputs = read_setup(folder), read_inputs(folder)
     plans = [
-        DatedPlan(one.from_ms, _make_plan(one.source, setup.uid, f"version {one.version}"))
+        _make_plan(one.source, setup.uid, f"version {one.version}", one.from_ms)
         for one in setup.versions
     ]
     candidate = _make_plan(setup.candidate, setup.uid, "the candidate")
@@ -62,7 +62,7 @@ def rehearse(folder: Path) -> dict[str, Any]:
     model = "none" if setup.embedder == "endpoint" else setup.embedder
     with closing(Vectors(EmbeddingOptions(model))) as vectors:
         sides = []
-        for name, served in ((THEN, plans), (CANDIDATE, [DatedPlan(0, candidate)])):
+        for name, served in ((THEN, plans), (CANDIDATE, [candidate])):
             (folder / PROGRESS).write_text(name)
             side = Side(folder / name, served, setup.limits, vectors)
             side.run(inputs)
@@ -82,7 +82,7 @@ def rehearse(folder: Path) -> dict[str, Any]:
                 "not_rehearsed": len(left_out),
                 "reasons": builder.name_inputs(left_out.items()),
             },
-            "notes": [*setup.notes, *_notes(setup, plans, candidate)],
+            "notes": [*setup.notes, *_notes(setup, plans, candidate.plan)],
             "vectors": {"made": vectors.made, "seconds": round(vectors.took_s, 3)},
             "seconds": {
                 THEN: round(then.took_s, 3),
@@ -107,14 +107,19 @@ def describe(setup: Setup, status: str, reason: str = "") -> dict[str, Any]:
     }
 
 
-def _make_plan(source: bytes, uid: str, name: str) -> Plan:
+def _make_plan(source: bytes, uid: str, name: str, from_ms: int = 0) -> DatedPlan:
     try:
-        return Plan(check(source, uid=uid).accepted())
+        bundle = check(source, uid=uid).accepted()
     except BundleRefused as error:
         faults = "; ".join(fault.as_line() for fault in error.faults[:5])
         raise BundleInvalid(
             f"{name} has faults: {faults} (blocks of `blocks.paths` run only with own_blocks)"
         ) from error
+    plan = Plan(bundle)
+    has_steps = len(plan.stores) > 1 or any(
+        one.flow is not None or one.block.executor is not None for one in bundle.agents
+    )
+    return DatedPlan(from_ms, plan, has_steps)
 
 
 def _notes(setup: Setup, plans: Sequence[DatedPlan], candidate: Plan) -> list[str]:

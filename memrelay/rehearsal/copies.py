@@ -11,6 +11,7 @@ from memrelay.memory.engine.as_of import PastStates, take_back
 from memrelay.memory.engine.copy import copy_database
 from memrelay.memory.engine.disk import make_folder
 from memrelay.memory.engine.memory_id import store_path
+from memrelay.memory.engine.models import list_rows
 from memrelay.memory.engine.snapshots import release_copy
 from memrelay.memory.engine.store import Store
 from memrelay.memory.errors import Refused
@@ -20,6 +21,8 @@ from memrelay.rehearsal.setup import CANDIDATE, MAX_INPUTS, THEN
 
 # Inputs that ran after T are not known by their keys, and no message waits.
 FORGET = ("DELETE FROM idempotency_keys WHERE done_at >= ?", "DELETE FROM flow_keys WHERE ? >= 0")
+# Tables without a history whose new rows are known.
+DATED = "SELECT name FROM pragma_table_info(?) WHERE name = 'created_at'"
 
 
 class Copied(NamedTuple):
@@ -94,7 +97,14 @@ def _take_back(folder: Path, name: str, since_ms: int) -> int:
         state = store.table(PastStates).find(str(since_ms - 1))
         lost = take_back(store, state.change)
         with store.transaction() as tx:
-            for sql in FORGET:
+            for sql in (*FORGET, *_forget_rows(tx)):
                 tx.connection.execute(sql, (since_ms,))
         store.checkpoint()
         return lost
+
+
+def _forget_rows(store: Store) -> list[str]:
+    """Return SQL that deletes the rows of a time and later which have no history."""
+    tables = [rows.table for rows in list_rows()]
+    dated = [table for table in tables if store.connection.execute(DATED, (table,)).get]
+    return [f"DELETE FROM {table} WHERE created_at >= ?" for table in dated]

@@ -67,15 +67,22 @@ def _touched(store: Store, log: ChangeLog, first: int) -> Iterator[RunRecord]:
         touched = [str(guid) for (guid,) in tx.connection.execute(TOUCHED, (first,))]
         for guid in touched:
             state = _find_state(store, guid)
-            present = () if state is None else (state.content, state.number)
-            born = [one.state.born for one in tx.records.versions.of(guid, *present)]
-            birth = min(born + ([] if state is None else [state.born]))
+            birth = _find_birth(tx, guid, state)
             if state is not None or birth <= first:
                 found.append((birth, guid, state))
     for birth, guid, state in sorted(found, key=lambda one: one[:2]):
         is_old = birth <= first
         number = None if is_old else log.find(birth)
         yield RunRecord(store.memory_id, guid, state, is_old, number)
+
+
+def _find_birth(tx: Store, guid: str, state: State | None) -> int:
+    """Return the change that created a record, as far as its versions are kept."""
+    if state is not None and state.number == 1:
+        return state.born
+    present = () if state is None else (state.content, state.number)
+    born = [one.state.born for one in tx.records.versions.of(guid, *present)]
+    return min(born if state is None else [*born, state.born])
 
 
 def _find_state(store: Store, guid: str) -> State | None:

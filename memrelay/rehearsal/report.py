@@ -219,7 +219,8 @@ def _record_lines(one: dict[str, Any]) -> Iterator[str]:
 def _side_lines(one: dict[str, Any]) -> Iterator[str]:
     for sign, side in (("-", one["then"]), ("+", one["candidate"])):
         if side is not None:
-            yield f"  {sign} " + " ".join(str(value) for value in side.values() if value != "")
+            values = [f"{value}" for value in side.values() if isinstance(value, str) and value]
+            yield f"  {sign} {' | '.join(values)}"
 
 
 def format_junit(report: dict[str, Any]) -> str:

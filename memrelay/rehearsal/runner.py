@@ -3,7 +3,7 @@
 import time
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -14,7 +14,8 @@ from memrelay.bus.client.url import Address
 from memrelay.bus.codec import decode_kept
 from memrelay.bus.keys import PublicSwarm
 from memrelay.bus.replication import Replication
-from memrelay.memory.engine.inbox import Pending
+from memrelay.memory.engine.features import INPUTS
+from memrelay.memory.engine.inbox import RETRY_SUFFIX, Pending
 from memrelay.memory.engine.stores import OpenStores
 from memrelay.memory.models.inputs.packing import KeptInput
 from memrelay.memory.operations import find_operation
@@ -25,7 +26,7 @@ from memrelay.worker.deliver.settled import SettledInputs
 from memrelay.worker.limits import WorkerLimits
 from memrelay.worker.run.batch import Batch, BatchContext, BatchResult
 from memrelay.worker.run.crash_isolation import CrashIsolation
-from memrelay.worker.run.inputs import Entry, Work, from_pending
+from memrelay.worker.run.inputs import Entry, Work, from_pending, get_arrival
 from memrelay.worker.run.outcome import Outcome, PublicMessageLimit
 from memrelay.worker.run.retries import Retries
 from memrelay.worker.run.store_features import find_features
@@ -36,6 +37,10 @@ MOST_OPEN = 64
 MAX_NOTED_BYTES = 128 << 20
 NOTE_BYTES = 200
 WEBHOOK_BLOCK = "webhook_send"
+
+
+# Inputs to run, and the store that keeps them if they are one continuation.
+Waiting = tuple[Sequence[Work], str]
 
 
 class Flooded(Exception):
@@ -85,10 +90,28 @@ class Noted:
 
 
 class DatedPlan(NamedTuple):
-    """A plan that serves from `from_ms` on, Unix ms."""
+    """A plan that serves from `from_ms` on, Unix ms.
+
+    If it `has_steps`, a message may continue in another store, later, or after a request.
+    """
 
     from_ms: int
     plan: Plan
+    has_steps: bool
+
+
+class RehearsedBatch(Batch):
+    """A batch that knows the last change of each input."""
+
+    # By key of the input: its store, and the number of the store's last change after it.
+    changes: dict[str, tuple[str, int]]
+
+    def _run_one(self, one: Work) -> Outcome:
+        outcome = super()._run_one(one)
+        if outcome.store:
+            store = self._stores.get(outcome.store)
+            self.changes[one.key] = outcome.store, store.records.versions.last_change
+        return outcome
 
 
 class ChangeLog:
@@ -133,20 +156,30 @@ class Side:
         self.count = 0
         self.took_s = 0.0
         self._noted_bytes = 0
-        self._plan: Plan | None = None
+        self._current: DatedPlan | None = None
+        self._batch_changes: dict[str, tuple[str, int]] = {}
 
     def run(self, inputs: Iterable[KeptInput]) -> None:
         """Run all inputs, each to its end. Raises Flooded."""
         began = time.perf_counter()
+        if any(one.plan.embedded_stores for one in self._plans):
+            self._vectors.load()
         for name in self.names:
             if self.stores.exists(name):
                 self._prepare(name)
                 is_embedded = any(name in one.plan.embedded_stores for one in self._plans)
                 self._vectors.fill(self.stores.get(name), wanted=is_embedded)
-        for number, kept in enumerate(inputs):
-            plan = self._find_plan(kept.ms)
-            self._run_input(number, Entry(kept.id, plan, kept.fields), kept.ms)
-            self.count += 1
+        together = list[Entry]()
+        for kept in inputs:
+            dated = self._find_plan(kept.ms)
+            if self._current is not dated or not self._may_join(dated, together):
+                self._run_together(together)
+                together = []
+            if self._current is not dated:
+                self._current = dated
+                self._compose(dated.plan)
+            together.append(Entry(kept.id, dated.plan, kept.fields))
+        self._run_together(together)
         self.took_s = time.perf_counter() - began
 
     def close(self) -> None:
@@ -160,61 +193,98 @@ class Side:
         self.first_changes[name] = store.records.versions.last_change
         self.changes[name] = ChangeLog()
 
-    def _find_plan(self, at_ms: int) -> Plan:
+    def _find_plan(self, at_ms: int) -> DatedPlan:
         """Return the plan of a time. The first one serves all earlier times too."""
-        found = self._plans[0].plan
+        found = self._plans[0]
         for one in self._plans:
             if one.from_ms <= at_ms:
-                found = one.plan
-        if found is not self._plan:
-            self._plan = found
-            self.stores.compose(find_features([found], self.stores))
+                found = one
         return found
 
-    def _run_input(self, number: int, entry: Entry, now_ms: int) -> None:
-        """Run an input and all its continuations."""
-        queue: deque[tuple[Work, str]] = deque([(entry, "")])
-        done = list[Outcome]()
-        if _embeds(entry):
+    def _compose(self, plan: Plan) -> None:
+        """Give the stores the features of a plan. The copies keep no inputs."""
+        features = find_features([plan], self.stores)
+        self.stores.compose({name: those - {INPUTS} for name, those in features.items()})
+
+    def _may_join(self, dated: DatedPlan, together: Sequence[Entry]) -> bool:
+        """Return whether a further input may run in the transaction of earlier ones, because
+        nothing has to happen between them.
+        """
+        is_alone = dated.has_steps or dated.plan.embedded_stores
+        return not is_alone and len(together) < self._limits.batch and not _embeds(together[-1:])
+
+    def _run_together(self, entries: Sequence[Entry]) -> None:
+        """Run inputs and all their continuations. There are no continuations of several inputs."""
+        if not entries:
+            return
+        if _embeds(entries):
             self._vectors.load()
+        numbers = {entry.key: self.count + at for at, entry in enumerate(entries)}
+        queue: deque[Waiting] = deque([(entries, "")])
+        done = list[Outcome]()
         while queue:
             work, memory_id = queue.popleft()
-            pending_stores = {work.key: memory_id} if memory_id else {}
-            retries = Retries(self._limits, pending_stores, now_ms)
-            result = Batch([work], self._context, retries, may_wait=False).run(self.stores)
-            if result.awaiting:
-                time.sleep(result.awaiting[0][1])
-                queue.appendleft((work, memory_id))
-                continue
-            self._note_changes(number, work.plan, result)
+            result = self._run_batch(work, memory_id)
+            by_key = {one.key: one for one in work}
+            for key in by_key:
+                numbers.setdefault(key, self.count)
+            self._note_changes(result, numbers)
             for outcome in result.outcomes:
-                self._note(number, work, outcome)
+                number = numbers[outcome.key]
+                self._note(number, by_key[outcome.key], outcome)
                 for pending in outcome.continuations:
                     self._follow(number, pending, outcome.store, queue)
-            if result.delayed:
+            for delayed in result.delayed:
+                number = numbers[delayed.pending.id.removesuffix(RETRY_SUFFIX)]
                 self.unrehearsed[number] = "a block asked to be called again later"
-                self._forget(result.delayed[0].memory_id, result.delayed[0].pending.id)
+                self._forget(delayed.memory_id, delayed.pending.id)
             if memory_id:
-                self._forget(memory_id, work.key)
+                self._forget(memory_id, work[0].key)
             done += result.outcomes
         self._settled.add_outcomes(done)
+        self.count += len(entries)
 
-    def _note_changes(self, number: int, plan: Plan, result: BatchResult) -> None:
-        for name in result.marks:
+    def _run_batch(self, work: Sequence[Work], memory_id: str) -> BatchResult:
+        """Run inputs, or one continuation that `memory_id` keeps, until all have an outcome."""
+        now_ms = get_arrival(work[0])[0]
+        pending_stores = {work[0].key: memory_id} if memory_id else {}
+        retries = Retries(self._limits, pending_stores, now_ms)
+        batch = RehearsedBatch(work, self._context, retries, may_wait=False)
+        batch.changes = self._batch_changes
+        result = batch.run(self.stores)
+        while result.left:
+            result = batch.run(self.stores)
+        while result.awaiting:
+            waiting, pause_s = result.awaiting.pop()
+            time.sleep(pause_s)
+            again = self._run_batch([waiting], memory_id)
+            result.outcomes += again.outcomes
+            result.marks |= again.marks
+            result.embedded |= again.embedded
+        return result
+
+    def _note_changes(self, result: BatchResult, numbers: Mapping[str, int]) -> None:
+        for key, (name, last_change) in self._batch_changes.items():
             if name not in self.changes:
-                self._prepare(name)
                 self.first_changes[name] = 0
-            store = self.stores.get(name)
-            self.changes[name].note(store.records.versions.last_change, number)
-            wanted = name in plan.embedded_stores or name in result.embedded
-            self._vectors.fill(store, wanted=wanted)
+                self.changes[name] = ChangeLog()
+            self.changes[name].note(last_change, numbers[key])
+        self._batch_changes.clear()
+        plan = self._current.plan if self._current is not None else None
+        for name in result.marks:
+            wanted = name in result.embedded or (plan is not None and name in plan.embedded_stores)
+            self._vectors.fill(self.stores.get(name), wanted=wanted)
 
     def _follow(
-        self, number: int, pending: Pending, memory_id: str, queue: deque[tuple[Work, str]]
+        self,
+        number: int,
+        pending: Pending,
+        memory_id: str,
+        queue: deque[tuple[Sequence[Work], str]],
     ) -> None:
         """Run a continuation later, unless it waits for what a rehearsal does not have."""
-        plan = self._plan
-        assert plan is not None
+        assert self._current is not None
+        plan = self._current.plan
         if pending.flow is not None:
             self.unrehearsed[number] = f"{pending.agent} lets messages wait (wf_flow)"
         elif pending.is_deferred_call:
@@ -227,7 +297,7 @@ class Side:
                 f"{pending.agent} waits for the answer to a request ({block}), which is not kept"
             )
         elif len(queue) < self._limits.max_cascade:
-            queue.append((from_pending(pending, plan), memory_id))
+            queue.append(([from_pending(pending, plan)], memory_id))
             return
         else:
             self._notes_of(number).dead_letters.append(Failed(pending.agent, "too many messages"))
@@ -269,10 +339,10 @@ class Side:
             )
 
 
-def _embeds(entry: Entry) -> bool:
+def _embeds(entries: Sequence[Entry]) -> bool:
     """Return whether an input calls an operation that needs the vector of its text."""
-    operation = find_operation(name) if (name := entry.text(b"op")) else None
-    return operation is not None and bool(operation.embeds)
+    operations = [find_operation(name) for one in entries if (name := one.text(b"op"))]
+    return any(operation is not None and operation.embeds for operation in operations)
 
 
 def _find_action(answer: bytes) -> str:

@@ -1,7 +1,5 @@
 """A pipeline without a bus whose stores keep its inputs, and rehearsals of it in this process."""
 
-from collections.abc import Sequence
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +8,6 @@ import orjson
 from memrelay.bus.codec import encode
 from memrelay.bus.message import new_message
 from memrelay.memory.engine.stores import OpenStores
-from memrelay.memory.search.embedding.embedder import EmbeddingOptions
 from memrelay.pipelines.check import check
 from memrelay.pipelines.plan import Plan
 from memrelay.rehearsal.child import rehearse

@@ -2,11 +2,203 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from memrelay.memory.records.record import DEFAULT_KIND
+from memrelay.rehearsal.difference import diff_words
+from memrelay.rehearsal.report import format_junit, format_report
 from tests.rehearsal.helpers import LivePipeline
-from tests.support.bundles import make_bundle, make_memory, make_relay
+from tests.support.bundles import Json, make_agent, make_bundle, make_memory, make_relay
+
+WRITE = make_relay("write", "^/write (.*)", flags="s")
+KEEP = make_memory("write")
+BUNDLE = make_bundle("p", WRITE, KEEP)
+
+
+def filtered(pattern: str) -> Json:
+    """Return a bundle that stores the texts that a filter lets pass."""
+    passing = make_agent("filter", "regex_filter", {"pattern": pattern}, senders="dispatch_write")
+    return make_bundle("p", WRITE, passing, make_memory("write", senders="filter"))
+
+
+def templated(template: str) -> Json:
+    """Return a bundle that stores texts of a template."""
+    making = make_agent("making", "template", {"template": template}, senders="dispatch_write")
+    return make_bundle("p", WRITE, making, make_memory("write", senders="making"))
+
+
+def named(**args: Any) -> Json:
+    """Return a bundle that keeps the texts in a named memory."""
+    keeping = make_agent(
+        "keeping",
+        "memory_entry_write",
+        {"memory_id": "instances/p/memories", "memory": "facts"} | args,
+        senders="dispatch_write",
+    )
+    return make_bundle("p", WRITE, keeping)
+
+
+def facts(**args: Any) -> Json:
+    keeping = make_agent(
+        "keeping",
+        "remember",
+        {"memory_id": "instances/p/stores/facts"} | args,
+        senders="dispatch_write",
+    )
+    return make_bundle("p", WRITE, keeping)
+
+
+TEXTS = ["/write tea is hot", "/write coffee is strong", "hello", "/write milk is white"]
+Change = tuple[str, str | None, str | None]
+# Deployed bundle, candidate, texts, changes of records, and other differences by their counts.
+Case = tuple[Json, Json, list[str], list[Change], dict[str, int]]
+CASES: dict[str, Case] = {
+    "pattern": (
+        BUNDLE,
+        make_bundle("p", make_relay("write", "^/write (t.*|m.*)", flags="s"), KEEP),
+        TEXTS,
+        [("missing", "coffee is strong", None)],
+        {"messages": 2},
+    ),
+    "wider pattern": (
+        BUNDLE,
+        make_bundle("p", make_relay("write", "^(?:/write )?(.*)", flags="s"), KEEP),
+        TEXTS,
+        [("added", None, "hello")],
+        {"messages": 2},
+    ),
+    "template": (
+        templated("{{ text }}"),
+        templated("Said: {{ text | upper }}"),
+        TEXTS[:2],
+        [
+            ("changed", "tea is hot", "Said: TEA IS HOT"),
+            ("changed", "coffee is strong", "Said: COFFEE IS STRONG"),
+        ],
+        {"messages": 2},
+    ),
+    "kind": (
+        BUNDLE,
+        make_bundle("p", WRITE, make_memory("write", kind="fact")),
+        TEXTS[:1],
+        [("changed", "tea is hot", "tea is hot")],
+        {},
+    ),
+    "tags": (
+        BUNDLE,
+        make_bundle("p", WRITE, make_memory("write", tags=["drink"])),
+        TEXTS[:1],
+        [("changed", "tea is hot", "tea is hot")],
+        {},
+    ),
+    "filter": (
+        filtered("tea|coffee"),
+        filtered("tea|milk"),
+        TEXTS,
+        [("missing", "coffee is strong", None), ("added", None, "milk is white")],
+        {"messages": 4},
+    ),
+    "duplicates": (
+        named(duplicate_threshold=0.99, update_threshold=2),
+        named(duplicate_threshold=0.3, update_threshold=2),
+        ["/write Anna lives in Oslo", "/write Anna lives in Oslo now", "/write The sky is blue"],
+        [("missing", "Anna lives in Oslo now", None)],
+        {"messages": 1},
+    ),
+    "merged otherwise": (
+        named(duplicate_threshold=2, update_threshold=2),
+        named(duplicate_threshold=2, update_threshold=0.3),
+        ["/write Anna lives in Oslo", "/write Anna lives in Oslo now"],
+        [
+            ("changed", "Anna lives in Oslo", "Anna lives in Oslo\nAnna lives in Oslo now"),
+            ("missing", "Anna lives in Oslo now", None),
+        ],
+        {"messages": 1},
+    ),
+    "fact": (
+        facts(),
+        facts(overwrite=False),
+        ["/write color = blue", "/write color = red", "/write size = small"],
+        [("changed", "color: red", "color: blue")],
+        {"messages": 1},
+    ),
+    "another agent": (
+        BUNDLE,
+        make_bundle(
+            "p",
+            WRITE,
+            KEEP,
+            make_relay("note", "(coffee)", to=""),
+            NOTE := make_memory("write", senders="dispatch_write", alias="copying", kind="copy"),
+        ),
+        TEXTS[:1],
+        [("added", None, "tea is hot")],
+        {"messages": 1},
+    ),
+    "removed agent": (
+        BUNDLE,
+        make_bundle("p", WRITE),
+        TEXTS[:1],
+        [("missing", "tea is hot", None)],
+        {"messages": 1},
+    ),
+    "another store": (
+        BUNDLE,
+        make_bundle("p", WRITE, make_memory("write", memory_id="instances/p/other")),
+        TEXTS[:1],
+        [("missing", "tea is hot", None), ("added", None, "tea is hot")],
+        {},
+    ),
+    "loop": (
+        BUNDLE,
+        make_bundle(
+            "p",
+            WRITE,
+            KEEP,
+            make_agent("echo", "regex_filter", {"pattern": "."}, senders=["memory_write", "again"]),
+            make_agent("again", "regex_filter", {"pattern": "."}, senders="echo"),
+        ),
+        TEXTS[:1],
+        [("missing", "tea is hot", None)],
+        {"messages": 2, "dead_letters": 1},
+    ),
+    "swarm": (
+        BUNDLE,
+        {
+            **make_bundle(
+                "p",
+                *[one | {"agent_rec_swarm": "x", "agent_send_swarm": "x"} for one in (WRITE, KEEP)],
+            )
+        },
+        TEXTS[:1],
+        [("missing", "tea is hot", None)],
+        {"messages": 2, "dead_letters": 1},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_change_shows_exactly_what_it_changes(name: str, tmp_path: Path) -> None:
+    bundle, candidate, texts, records, others = CASES[name]
+    live = LivePipeline(tmp_path / "live", bundle)
+    live.say(*texts)
+    report = live.rehearse(tmp_path / "rehearsal", candidate)
+    live.close()
+
+    found = [
+        (one["change"], *map(read_text, (one["then"], one["candidate"])))
+        for one in report["records"]
+    ]
+    assert found == records, format_report(report)
+    counts = {name: count for name, count in report["counts"].items() if count}
+    assert {name: one for name, one in counts.items() if "records" not in name} == others
+    assert not report["equal"] and "failure" in format_junit(report)
+
+
+def read_text(side: Any) -> str | None:
+    return None if side is None else side["content"]
 
 
 @pytest.fixture
@@ -16,14 +208,68 @@ def live(tmp_path: Path) -> Iterator[LivePipeline]:
     live.close()
 
 
-BUNDLE = make_bundle("p", make_relay("write", "^/write (.*)"), make_memory("write"))
-
-
 def test_the_same_bundle_has_no_difference(live: LivePipeline, tmp_path: Path) -> None:
-    live.say("/write tea", "/write coffee", "hello")
+    live.say(*TEXTS)
 
     report = live.rehearse(tmp_path / "r", BUNDLE)
 
-    assert report["equal"], report
-    assert report["inputs"] == {"rehearsed": 3, "not_rehearsed": 0, "reasons": []}
-    print(report)
+    assert report["equal"], format_report(report)
+    assert report["inputs"] == {"rehearsed": 4, "not_rehearsed": 0, "reasons": []}
+    assert "no difference" in format_report(report)
+    assert "failures='0'" in format_junit(report)
+
+
+def test_a_renamed_agent_differs_only_in_the_source(live: LivePipeline, tmp_path: Path) -> None:
+    live.say(*TEXTS)
+    renamed = KEEP | {"wf_agent_name": "keeper", "agent_alias": "keeper_"}
+
+    report = live.rehearse(tmp_path / "r", make_bundle("p", WRITE, renamed))
+
+    assert report["equal"], format_report(report)
+    assert report["sources"] == [{"then": "memory_write", "candidate": "keeper", "records": 3}]
+
+
+def test_old_records_that_only_one_side_changes_are_compared(tmp_path: Path) -> None:
+    append = [
+        make_relay("append", "^/append (.*)", flags="s"),
+        make_memory("append", kind=DEFAULT_KIND),
+    ]
+    live = LivePipeline(tmp_path / "live", make_bundle("p", WRITE, KEEP, *append))
+    live.say("/write tea")
+    since_ms = live.now_ms + 1
+    live.say("/append and milk")
+
+    report = live.rehearse(tmp_path / "r", BUNDLE, since_ms)
+    live.close()
+
+    (record,) = report["records"]
+    assert (record["change"], record["input"]) == ("changed", "")
+    assert (read_text(record["then"]), read_text(record["candidate"])) == ("tea\nand milk", "tea")
+
+
+def test_a_request_is_not_made_and_its_message_not_rehearsed(tmp_path: Path) -> None:
+    def sending(text: str) -> Json:
+        args = {"url": "https://example.org/hook", "body": text}
+        return make_bundle(
+            "p", WRITE, KEEP, make_agent("sending", "webhook_send", args, senders="memory_write")
+        )
+
+    live = LivePipeline(tmp_path / "live", sending('{"is": 1}'))
+    live.say("/write tea", "hello")
+    report = live.rehearse(tmp_path / "r", sending('{"is": 2}'))
+    live.close()
+
+    assert report["counts"]["webhooks"] == 1 and not report["requests"]
+    (webhook,) = report["webhooks"]
+    assert ": 1}" in webhook["then"]["request"] and ": 2}" in webhook["candidate"]["request"]
+    assert report["inputs"]["not_rehearsed"] == 1
+    (reason,) = report["inputs"]["reasons"]
+    assert "sending_ waits for the answer to a request (webhook_send)" in reason["reason"]
+
+
+def test_words_that_differ_are_marked() -> None:
+    assert diff_words("tea is hot", "tea is very cold") == [
+        ("=", "tea is"),
+        ("-", " hot"),
+        ("+", " very cold"),
+    ]

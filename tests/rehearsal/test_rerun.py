@@ -14,7 +14,8 @@ from memrelay.rehearsal.setup import THEN
 from tests.rehearsal.helpers import LivePipeline
 from tests.support.bundles import Json, make_bundle, make_memory, make_relay
 
-WORDS = "tea coffee meeting monday budget review café 日本 sugar milk".split()
+WORDS = ["tea", "coffee", "meeting", "monday", "budget", "review", "café", "日本", "sugar", "milk"]
+SORTS = ["write"] * 3 + ["key", "create", "update", "delete", "tag", "entry"]
 A, B = "instances/p/a", "instances/p/b"
 STATE = (
     "SELECT guid, number, scope, kind, source, tags, created_at, updated_at, key, owner, data, "
@@ -62,7 +63,7 @@ class History:
         text = " ".join(self.random.choices(WORDS, k=self.random.randint(1, 8)))
         guid = self.random.choice(self.guids) if self.guids else "none"
         store = self.random.choice([A, B])
-        sort = self.random.choice("write write write key create update delete tag entry".split())
+        sort = self.random.choice(SORTS)
         if sort == "write":
             return self.live.entry(f"/{self.random.choice(['a', 'b', 'both'])} {text}")
         if sort == "key":

@@ -1,0 +1,108 @@
+"""A candidate that loops, crashes or floods ends within its limits, and reaches nothing."""
+
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memrelay.rehearsal import runner
+from memrelay.rehearsal.child import BundleInvalid, rehearse
+from memrelay.rehearsal.process import RehearsalProcess
+from tests.rehearsal.helpers import LivePipeline, prepare
+from tests.support.bundles import make_agent, make_bundle, make_memory, make_relay
+
+WRITE, KEEP = make_relay("write", "^/write (.*)", flags="s"), make_memory("write")
+BUNDLE = make_bundle("p", WRITE, KEEP)
+BLOCK = """
+import os, socket, subprocess, time
+from memrelay.blocks.registry import block
+blob = []
+
+@block("harm")
+def harm(call, args):
+    {harm}
+    return call.reply("done")
+"""
+# What the process may not do, with a word of the error.
+FORBIDDEN = {
+    "memory": "blob.append(bytes(1 << 30))",
+    "socket": "socket.create_connection(('127.0.0.1', 9))",
+    "subprocess": "subprocess.run(['true'])",
+}
+
+
+@pytest.fixture
+def live(tmp_path: Path) -> Iterator[LivePipeline]:
+    live = LivePipeline(tmp_path / "live", BUNDLE)
+    live.say("/write tea", "/write coffee")
+    yield live
+    live.close()
+
+
+def run_harm(live: LivePipeline, tmp_path: Path, harm: str) -> dict[str, Any]:
+    """Rehearse a candidate with a block that runs a statement instead of each write."""
+    (tmp_path / "blocks").mkdir()
+    (tmp_path / "blocks" / "harm.py").write_text(BLOCK.format(harm=harm))
+    candidate = make_bundle("p", WRITE, make_agent("harm", "harm", senders="dispatch_write"))
+    folders = [str(tmp_path / "blocks")]
+    prepare(live, tmp_path / "r", candidate, block_folders=folders, processor_s=3)
+    return RehearsalProcess(tmp_path / "r").run(60)
+
+
+@pytest.mark.parametrize(
+    ("harm", "reason"),
+    [("while True: pass", "more than 3 s of processor time"), ("os.abort()", "signal 6")],
+)
+def test_a_candidate_that_ends_the_process_is_reported(
+    harm: str, reason: str, live: LivePipeline, tmp_path: Path
+) -> None:
+    report = run_harm(live, tmp_path, harm)
+
+    assert report["status"] == "failed"
+    assert report["reason"].startswith("the candidate: ") and reason in report["reason"]
+
+
+@pytest.mark.parametrize("name", FORBIDDEN)
+def test_what_a_rehearsal_may_not_do_becomes_a_dead_letter(
+    name: str, live: LivePipeline, tmp_path: Path
+) -> None:
+    """And the live files stay as they are."""
+    live.stores.close_all()
+    before = digest_files(live.root)
+
+    report = run_harm(live, tmp_path, FORBIDDEN[name])
+
+    assert report["status"] == "done" and report["own_blocks"], report
+    assert report["counts"] | {"records_missing": 2, "dead_letters": 2} == report["counts"]
+    assert name in report["dead_letters"][0]["candidate"]["error"].lower()
+    assert digest_files(live.root) == before
+
+
+def digest_files(root: Path) -> dict[str, str]:
+    """Return the digests of all files but the shared memory of a log."""
+    return {
+        str(path): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(root.rglob("*"))
+        if path.is_file() and not path.name.endswith(("-shm", "-wal"))
+    }
+
+
+def test_a_bundle_with_faults_and_blocks_that_are_not_allowed_are_reported(
+    live: LivePipeline, tmp_path: Path
+) -> None:
+    prepare(live, tmp_path / "r", make_bundle("p", make_agent("harm", "harm")))
+
+    with pytest.raises(BundleInvalid, match=r"the candidate has faults: .*own_blocks"):
+        rehearse(tmp_path / "r")
+
+
+def test_a_flood_of_messages_ends_the_rehearsal(
+    live: LivePipeline, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner, "MAX_NOTED_BYTES", 2000)
+    prepare(live, tmp_path / "r", BUNDLE)
+
+    with pytest.raises(runner.Flooded, match="look for a loop"):
+        rehearse(tmp_path / "r")
