@@ -30,6 +30,11 @@ def use_folders(folders: Iterable[Path]) -> None:
     _folders[:] = folders
 
 
+def list_folders() -> list[Path]:
+    """Return the folders in which blocks are searched."""
+    return list(_folders)
+
+
 @dataclass(frozen=True, slots=True)
 class BlockSource:
     """The place of one block: a module, or a file of a folder if `file` is set."""

@@ -49,6 +49,11 @@ def no_other_store(memory_id: str) -> Never:
     )
 
 
+def no_rehearsals(*_: object) -> Never:
+    """Raise Refused: there is no worker."""
+    raise Refused("only a worker runs rehearsals; call the operation over HTTP or the command line")
+
+
 @dataclass(frozen=True, slots=True)
 class Context:
     """Values that the store's owner, and not the caller, passes to an operation."""
@@ -73,6 +78,8 @@ class Context:
     pipeline: str = ""
     # Returns the existing stores of that pipeline for reads, each with its position among all.
     open_existing: Callable[[], Iterable[tuple[int, "ReadOnlyStore"]]] = tuple
+    # Returns the rehearsals of that pipeline (models/rehearsals). Raises Refused.
+    rehearsals: Callable[[], Any] = no_rehearsals
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,10 +54,10 @@ def rehearse(folder: Path) -> dict[str, Any]:
     """
     setup, inputs = read_setup(folder), read_inputs(folder)
     plans = [
-        _make_plan(one.source, setup.uid, f"version {one.version}", one.from_ms)
+        _make_plan(setup, one.source, f"version {one.version}", one.from_ms)
         for one in setup.versions
     ]
-    candidate = _make_plan(setup.candidate, setup.uid, "the candidate")
+    candidate = _make_plan(setup, setup.candidate, "the candidate")
     # No server is asked.
     model = "none" if setup.embedder == "endpoint" else setup.embedder
     with closing(Vectors(EmbeddingOptions(model))) as vectors:
@@ -100,6 +100,7 @@ def describe(setup: Setup, status: str, reason: str = "") -> dict[str, Any]:
         "pipeline": setup.uid,
         "status": status,
         "reason": reason,
+        "created_at": format_time(setup.created_ms),
         "since": format_time(setup.since_ms),
         "until": format_time(setup.until_ms),
         "versions": [{"version": one.version, "hash": one.hash} for one in setup.versions],
@@ -107,9 +108,9 @@ def describe(setup: Setup, status: str, reason: str = "") -> dict[str, Any]:
     }
 
 
-def _make_plan(source: bytes, uid: str, name: str, from_ms: int = 0) -> DatedPlan:
+def _make_plan(setup: Setup, source: bytes, name: str, from_ms: int = 0) -> DatedPlan:
     try:
-        bundle = check(source, uid=uid).accepted()
+        bundle = check(source, uid=setup.uid, timezone=setup.timezone).accepted()
     except BundleRefused as error:
         faults = "; ".join(fault.as_line() for fault in error.faults[:5])
         raise BundleInvalid(

@@ -43,6 +43,7 @@ def copy_stores(
     too many inputs.
     """
     existing = [name for name in names if store_path(root, name).exists()]
+    (folder / THEN).mkdir()
     for name in existing:
         _copy(store_path(root, name), folder / THEN, name)
     since_ms, until_ms = period
@@ -51,8 +52,7 @@ def copy_stores(
     if since_ms is None:
         since_ms = min((one.ms for one in inputs), default=until_ms)
     incomplete = sum(_take_back(folder / THEN, name, since_ms) for name in existing)
-    if (folder / THEN).exists():
-        shutil.copytree(folder / THEN, folder / CANDIDATE)
+    shutil.copytree(folder / THEN, folder / CANDIDATE)
     return Copied(since_ms, inputs, incomplete)
 
 

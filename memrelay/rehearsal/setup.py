@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from memrelay.memory.engine.time_zones import DEFAULT_ZONE
 from memrelay.memory.models.inputs.packing import KeptInput
 from memrelay.memory.search.embedding.embedder import Model
 from memrelay.worker.limits import WorkerLimits
@@ -37,10 +38,13 @@ class Setup(Struct, frozen=True):
 
     id: str
     uid: str
+    created_ms: int
     since_ms: int
     until_ms: int
     versions: list[DeployedBundle]
     candidate: bytes
+    # The time zone of a bundle that names none.
+    timezone: str = DEFAULT_ZONE
     limits: WorkerLimits = msgspec.field(default_factory=WorkerLimits)
     embedder: Model = "none"
     # The folders of blocks that the bundles may use, none without `own_blocks`.

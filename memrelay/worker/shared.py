@@ -22,6 +22,7 @@ from memrelay.pipelines.check import check
 from memrelay.pipelines.plan import Plan
 from memrelay.pipelines.report import Fault
 from memrelay.pipelines.secret_references import NO_SECRETS, SecretResolver
+from memrelay.worker.background.rehearsals import LazyRehearsals
 from memrelay.worker.background.watchdog import Watchdog
 from memrelay.worker.deferred_calls.runner import DeferredCallRunner
 from memrelay.worker.limits import WorkerLimits
@@ -161,6 +162,7 @@ class WorkerContext:
     clock: BusClock = field(default_factory=BusClock)
     isolation: CrashIsolation = field(default_factory=CrashIsolation)
     public_limit: PublicMessageLimit = field(default_factory=PublicMessageLimit)
+    rehearsals: LazyRehearsals = field(default_factory=LazyRehearsals)
     batch: type[Batch] = Batch
     queries: type[Queries] = Queries
     sender: str = SENDER

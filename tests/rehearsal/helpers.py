@@ -102,5 +102,5 @@ def prepare(
     uid, until_ms = live.plan.uid, live.now_ms + 1
     copied = copy_stores(live.root, folder, uid, live.plan.all_stores, (since_ms, until_ms))
     source = orjson.dumps(candidate | {"inputs_days": 7})
-    made = Setup("r1", uid, copied.since_ms, until_ms, live.versions, source, **setup)
+    made = Setup("r1", uid, until_ms, copied.since_ms, until_ms, live.versions, source, **setup)
     write_setup(folder, made, copied.inputs)

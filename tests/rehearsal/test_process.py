@@ -101,7 +101,7 @@ def test_a_bundle_with_faults_and_blocks_that_are_not_allowed_are_reported(
 def test_a_flood_of_messages_ends_the_rehearsal(
     live: LivePipeline, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runner, "MAX_NOTED_BYTES", 2000)
+    monkeypatch.setattr(runner, "MAX_NOTED_BYTES", 500)
     prepare(live, tmp_path / "r", BUNDLE)
 
     with pytest.raises(runner.Flooded, match="look for a loop"):

@@ -31,12 +31,15 @@ from memrelay.memory.records.record import checksum_of_bytes
 
 BUSY_MS = 10_000
 # Prefixes of the folders of copies, by purpose.
-FOR_SCRUB, FOR_EXPORT, FOR_SNAPSHOT, FOR_PAST = PREFIXES = (
+FOR_SCRUB, FOR_EXPORT, FOR_SNAPSHOT, FOR_PAST, FOR_REHEARSAL = PREFIXES = (
     ".scrub-",
     ".export-",
     ".snapshot-",
     ".asof-",
+    ".rehearsal-",
 )
+# The folder of the memory root with the reports of rehearsals, which quote records.
+REPORTS = ".rehearsals"
 # Schema version since which records have checksums.
 CHECKSUMS_SINCE = 4
 # Schema version since which earlier versions of records are kept.
@@ -137,6 +140,12 @@ def clear_copies(root: Path) -> None:
     for folder in [found for prefix in PREFIXES for found in root.glob(f"{prefix}*")]:
         with suppress(OSError), _lock_folder(folder):
             shutil.rmtree(folder)
+
+
+def clear_reports(root: Path) -> None:
+    """Remove the reports of all rehearsals, because something was erased."""
+    with suppress(FileNotFoundError):
+        shutil.rmtree(root / REPORTS)
 
 
 @contextmanager

@@ -22,6 +22,7 @@ MODELS = (
     "memrelay.memory.models.recipes",
     "memrelay.memory.models.endpoints",
     "memrelay.memory.models.inputs",
+    "memrelay.memory.models.rehearsals",
 )
 
 

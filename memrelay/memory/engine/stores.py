@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from memrelay.memory.engine.connection import translate_errors
-from memrelay.memory.engine.copy import clear_copies
+from memrelay.memory.engine.copy import clear_copies, clear_reports
 from memrelay.memory.engine.damage import mark_damaged, note_of
 from memrelay.memory.engine.disk import clear_drafts, make_folder
 from memrelay.memory.engine.memory_id import list_stores, store_path
@@ -177,14 +177,16 @@ class OpenStores:
             self._journal.append([store.link for store in stores if store.link is not None])
 
     def rewrite(self, memory_id: str) -> None:
-        """Rewrite a store and remove leftovers of killed programs, so that no
-        deleted data remains.
+        """Rewrite a store so that no deleted data remains.
+
+        Leftovers of killed programs and the reports of rehearsals are removed.
         """
         self.get(memory_id).rewrite()
         if self._journal is not None:
             self.close(memory_id)
             self._journal.rewrite(memory_id)
         clear_copies(self._root)
+        clear_reports(self._root)
         clear_drafts(store_path(self._root, memory_id))
 
     def close(self, memory_id: str) -> None:

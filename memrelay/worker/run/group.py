@@ -222,6 +222,7 @@ class Group:
             log.warning("stopped_with_work_pending", pipelines=list(self.slots), reason=str(error))
         finally:
             parts.queries.end()
+            self._shared.rehearsals.stop(self.slots, "the worker released the pipeline")
             self._prefetch.close()
             self._continuations.deferred_calls.leave()
         await parts.thread.run(partial(close_stores, names=self.stores))
@@ -540,7 +541,9 @@ def create_group(
         clock=shared.clock,
         database=shared.database,
         load_past=partial(_load_past, thread, outbox, shared),
+        find_rehearsals=partial(shared.rehearsals.find, shared, asyncio.get_running_loop()),
     )
+    drop_copies = partial(_drop_copies, queries, shared)
     # Built-in stores that no agent of the pipelines names.
     unnamed = [name for name in stores if all(name not in plan.stores for plan in plans)]
     days = Retention(shared.limits.history_days, find_inputs_days(plans))
@@ -563,7 +566,7 @@ def create_group(
             thread,
             shared,
             continuations.drop,
-            drop_snapshots=queries.drop_snapshots,
+            drop_snapshots=partial(_drop_copies, queries, shared),
         ),
         DeliveryTask(plans, thread, shared),
     )
@@ -574,6 +577,12 @@ def _load_past(thread: DatabaseThread, outbox: Outbox, shared: WorkerContext) ->
     answer_bytes = MAX_ANSWER_MESSAGES * shared.limits.message_bytes
     past: PastQueries = load(PAST_QUERIES)(thread, outbox.publish, answer_bytes, shared)
     return past
+
+
+async def _drop_copies(queries: Queries, shared: WorkerContext) -> None:
+    """Remove the stores as they were, because something was erased."""
+    await shared.rehearsals.stop_all("records were erased meanwhile")
+    await queries.drop_snapshots()
 
 
 def _take_over_later(

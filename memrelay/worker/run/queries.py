@@ -28,7 +28,14 @@ from memrelay.memory.engine.open_for_read import ReadableStores, read_only
 from memrelay.memory.engine.store import Store
 from memrelay.memory.engine.threads import DatabaseThread
 from memrelay.memory.errors import Refused, StoreBroken, StoreBusy, VectorPending
-from memrelay.memory.operations import Context, Operation, Steps, all_operations, find_operation
+from memrelay.memory.operations import (
+    Context,
+    Operation,
+    Steps,
+    all_operations,
+    find_operation,
+    no_rehearsals,
+)
 from memrelay.memory.search.text.languages import DEFAULT_LANGUAGE
 from memrelay.pipelines.plan import Plan
 from memrelay.worker.errors import describe_error
@@ -130,12 +137,13 @@ class Queries:
         clock: BusClock,
         database: int,
         load_past: Callable[[], "PastQueries"],
+        find_rehearsals: Callable[[Plan], Any],
     ) -> None:
         self._thread, self._stores, self._publish = thread, list(stores), publish
         self._message_bytes = message_bytes
         self._answer_bytes = MAX_ANSWER_MESSAGES * message_bytes
         self._clock, self._database = clock, database
-        self._load_past = load_past
+        self._load_past, self._find_rehearsals = load_past, find_rehearsals
         # Loaded with the first query with `as_of`.
         self._past: PastQueries | None = None
         self._waiting = QueryQueue()
@@ -233,6 +241,7 @@ class Queries:
             queries=queries,
             answer_bytes=self._answer_bytes,
             now_ms=self._clock.now_ms,
+            find_rehearsals=self._find_rehearsals,
         )
         running = self._thread.run(partial(run_guarded, work=work, names=self._stores))
         (answers,) = await asyncio.gather(running, return_exceptions=True)
@@ -279,7 +288,11 @@ def _check_as_of(operation: Operation) -> None:
 
 
 def answer_all(
-    stores: ReadableStores, queries: Sequence[Query], answer_bytes: int, now_ms: int
+    stores: ReadableStores,
+    queries: Sequence[Query],
+    answer_bytes: int,
+    now_ms: int,
+    find_rehearsals: Callable[[Plan], Any] = no_rehearsals,
 ) -> list[bytes | None]:
     """Return the answers of the first queries, until their time is over.
 
@@ -299,6 +312,9 @@ def answer_all(
             timezone=query.plan.timezone,
             pipeline=query.plan.uid,
             open_existing=partial(_open_existing, stores, query.plan),
+            rehearsals=no_rehearsals
+            if find_rehearsals is None
+            else partial(find_rehearsals, query.plan),
         )
         store = stores.get(query.memory_id)
         if query.operation.begin is None:

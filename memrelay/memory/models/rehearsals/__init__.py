@@ -1,0 +1,9 @@
+"""Rehearsals: runs of kept inputs under another bundle, on copies of the stores."""
+
+from memrelay.memory.engine.models import Model
+
+MODEL = Model(
+    name="rehearsals",
+    faces=("rehearsal", "cli.commands.rehearse", "worker.background.rehearsals"),
+    nouns={"rehearsals": ("rehearsals",)},
+)
