@@ -41,6 +41,7 @@ GROUPS = {
         "ls": "List the active pipelines.",
         "rm": "Deactivate a pipeline.",
         "versions": "List all versions of a pipeline.",
+        "rehearse": "Run kept inputs under another bundle, and show what would differ.",
         "rollback": "Activate an earlier version of a pipeline again.",
         "blocks": "List the available blocks and their source.",
     },

@@ -34,8 +34,8 @@ from memrelay.memory.models.rehearsals.rehearsals import (
 )
 from memrelay.pipelines.plan import Plan
 from memrelay.rehearsal.copies import Copied, copy_stores
+from memrelay.rehearsal.output import LISTS
 from memrelay.rehearsal.process import RehearsalProcess
-from memrelay.rehearsal.report import LISTS
 from memrelay.rehearsal.setup import DeployedBundle, Setup, write_setup
 
 if TYPE_CHECKING:
@@ -128,6 +128,9 @@ class Rehearsals:
             running.stop(reason)
             await self._loop.run_in_executor(None, running.thread.join)
         clear_reports(self.root)
+        if running is not None:
+            failure = _make_failure(running, f"{STOPPED}{reason}")
+            write_report(self.root, running.plan.uid, failure)
 
     def _work(self, running: _Running) -> None:
         """Run a rehearsal to its end, in its own thread."""
@@ -205,7 +208,7 @@ class PipelineRehearsals:
         self, request: CreateRehearsal, since_ms: int | None, until_ms: int | None
     ) -> RehearsalView:
         """Start a rehearsal. Raises Refused."""
-        _remove_old(self._folder)
+        remove_old(self._folder)
         return _view_running(self._rehearsals.start(self._plan, request, since_ms, until_ms))
 
     def get(self, ident: str, start: int, nbytes: int) -> Rehearsal:
@@ -226,7 +229,7 @@ class PipelineRehearsals:
 
     def list(self) -> list[RehearsalView]:
         """Return all rehearsals, the latest first."""
-        _remove_old(self._folder)
+        remove_old(self._folder)
         running = self._find_running()
         views = [] if running is None else [_view_running(running)]
         paths = sorted(self._folder.glob("*.json"), reverse=True)
@@ -285,7 +288,7 @@ def cut_page(report: dict[str, Any], start: int, nbytes: int) -> tuple[dict[str,
     return page, None
 
 
-def _remove_old(folder: Path) -> None:
+def remove_old(folder: Path) -> None:
     """Remove the reports of a pipeline that are too old, and drafts of a killed worker."""
     oldest_s = time.time() - KEPT_S
     for path in folder.glob("*"):

@@ -49,6 +49,8 @@ CALLS = {
     "waiting-messages": "waiting-messages list first",
     "inputs": "inputs list first",
     "replay": "replay first --dry-run",
+    "rehearsals": "rehearsals list first",
+    "rehearse": f"rehearse first --bundle {SAMPLE} --messages messages.txt",
     **{
         noun: f"{noun} list first"
         for noun in ("recipes", "rules", "graph-templates", "view-templates", "views")
@@ -93,6 +95,7 @@ def program() -> Iterator[Program]:
             program.run("deploy", SAMPLE, "--uid", uid)
         program.run("say", "first", "/write tea")
         program.run("export", "first", "--records", "-o", "records.jsonl")
+        (program.folder / "messages.txt").write_text("/write tea\n")
         program.run("backup", "--to", "saved")
         assert program.run("restore", "saved", **offline_root(program)).code == 0
         yield program

@@ -38,8 +38,11 @@ EXCEPTIONS = {
     **dict.fromkeys(("knowledge.context", "knowledge.search"), SEARCH_S),
     **dict.fromkeys(("knowledge_graph.search", "records.search", "views.execute"), SEARCH_S),
 }
-# Operations whose valid input needs more than a store: a key for sealed values, an embedder.
-NOT_READY = ("items.reseal", "records.embed")
+# Operations whose valid input needs more than a store: a sealed value, an embedder, a worker.
+NOT_READY = (
+    *("items.reseal", "records.embed"),
+    *("rehearsals.create", "rehearsals.delete", "rehearsals.get", "rehearsals.list"),
+)
 # Each measurement has a margin, because processors differ.
 MARGIN = 2
 STORES_ID = "instances/a3d8f1b2/stores"
@@ -411,6 +414,10 @@ INPUTS: dict[str, tuple[Json, ...]] = {
     "records.search": ({"query": "tea"}, {"query": "tea cup", "mode": "hybrid", "limit": 1000}),
     "records.touch": ({"guids": ["$guid"]},),
     "records.update": (RECORD | {"content": "x"},),
+    "rehearsals.create": ({"bundle": {}},),
+    "rehearsals.delete": ({"id": "a1"},),
+    "rehearsals.get": ({"id": "a1"},),
+    "rehearsals.list": ({},),
     "rules.create": ({"name": "x", "rules": [RULE]}, *LARGE_RULES),
     "rules.delete": ({"id": "e"},),
     "rules.evaluate": ({"scope_variables": {}, "input": {"text": "x"}},),

@@ -46,6 +46,10 @@ EXPECTED = {
     "assembly.validate": ("read", False),
     "changes.list": ("read", False),
     "inputs.list": ("admin", False),
+    **dict.fromkeys(
+        ("rehearsals.create", "rehearsals.get", "rehearsals.list", "rehearsals.delete"),
+        ("admin", False),
+    ),
     "waiting_messages.list": ("read", False),
     "checkpoints.copy": ("write", True),
     "checkpoints.delete": ("delete", True),

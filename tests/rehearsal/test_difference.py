@@ -8,7 +8,7 @@ import pytest
 
 from memrelay.memory.records.record import DEFAULT_KIND
 from memrelay.rehearsal.difference import diff_words
-from memrelay.rehearsal.report import format_junit, format_report
+from memrelay.rehearsal.output import format_junit, format_report
 from tests.rehearsal.helpers import LivePipeline
 from tests.support.bundles import Json, make_agent, make_bundle, make_memory, make_relay
 

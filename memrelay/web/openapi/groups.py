@@ -47,6 +47,9 @@ GROUPS = {
         "Deliveries", PIPELINES, "Follow the webhooks to endpoints, and send them again."
     ),
     "inputs": Group("Inputs", PIPELINES, "List the inputs that a pipeline keeps; run them again."),
+    "rehearsals": Group(
+        "Rehearsals", PIPELINES, "See what another bundle would have made of the same inputs."
+    ),
     "records": Group("Records", RECORDS, "Write, search, change, restore and erase records."),
     "changes": Group("Changes", RECORDS, "Follow the changes of a store in order."),
     "waiting_messages": Group(

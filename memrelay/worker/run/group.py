@@ -566,7 +566,7 @@ def create_group(
             thread,
             shared,
             continuations.drop,
-            drop_snapshots=partial(_drop_copies, queries, shared),
+            drop_snapshots=drop_copies,
         ),
         DeliveryTask(plans, thread, shared),
     )

@@ -19,20 +19,9 @@ from memrelay.memory.engine.versions import MAX_VERSIONS, TOGETHER
 from memrelay.memory.errors import Refused, TooOld
 from tests.memory.builders import MEMORY_ID, NOW, find, make_store, perform_at
 
-WORDS = [
-    "tea",
-    "coffee",
-    "meeting",
-    "monday",
-    "budget",
-    "review",
-    "snake_case",
-    "café",
-    "hyphen-ated",
-    "日本",
-    "sugar",
-    "milk",
-]
+WORDS = (
+    "tea coffee meeting monday budget review snake_case café hyphen-ated 日本 sugar milk"
+).split()
 RECORDS = "SELECT * FROM records ORDER BY row"
 VERSIONS = "SELECT * FROM versions ORDER BY n"
 # Makes a file as an earlier version wrote it.

@@ -1,0 +1,46 @@
+"""Reports are kept as files, and read in pages."""
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from memrelay.memory.engine.copy import REPORTS
+from memrelay.rehearsal.output import LISTS
+from memrelay.rehearsal.service import KEPT_S, cut_page, remove_old, write_report
+
+
+def make_report(count: int) -> dict[str, Any]:
+    lists: dict[str, list[Any]] = {name: [] for name in LISTS}
+    lists["records"] = [{"n": number, "text": "x" * 100} for number in range(count)]
+    lists["messages"] = [{"n": number} for number in range(count)]
+    return {"id": "a1", "status": "done", **lists}
+
+
+def test_pages_have_all_differences_once() -> None:
+    report, pages, start = make_report(50), list[dict[str, Any]](), 0
+    while True:
+        page, following = cut_page(report, start, 1000)
+        pages.append(page)
+        if following is None:
+            break
+        assert following > start
+        start = following
+
+    assert len(pages) > 5 and all(len(orjson.dumps(page)) < 1200 for page in pages)
+    for name in LISTS:
+        assert [item for page in pages for item in page[name]] == report[name]
+
+
+def test_a_report_is_removed_after_7_days(tmp_path: Path) -> None:
+    write_report(tmp_path, "p", make_report(1))
+    write_report(tmp_path, "p", make_report(1) | {"id": "b2"})
+    folder = tmp_path / REPORTS / "p"
+    old_s = time.time() - KEPT_S - 60
+    os.utime(folder / "a1.json", (old_s, old_s))
+
+    remove_old(folder)
+
+    assert [path.name for path in folder.iterdir()] == ["b2.json"]
