@@ -110,6 +110,7 @@ from memrelay.memory.models.recipes.recipes import (
     Validation,
 )
 from memrelay.memory.models.recipes.rules import EngineView, Engines, RuleVariables, RulesEvaluated
+from memrelay.memory.models.rehearsals.rehearsals import Rehearsal, RehearsalList, RehearsalView
 from memrelay.memory.models.shared_stores.contexts import ContextClosed, ContextPage, ContextView
 from memrelay.memory.models.shared_stores.grants import GrantPage, GrantRemoved, GrantSet
 from memrelay.memory.models.shared_stores.item import ItemView
@@ -760,6 +761,19 @@ class RemoteRecords(Noun):
             store: str = "", idempotency_key: str | None = None) -> RecordView:
         """Change the given fields of a record."""
 
+class RemoteRehearsals(Noun):
+    """The operations on rehearsals, for the async client."""
+    async def create(self, pipeline: str, bundle: JsonObject, *, since: str = "", until: str = "",
+            messages: JsonObjects | None = None, own_blocks: bool = False,
+            store: str = "") -> RehearsalView:
+        """Start a rehearsal: run inputs under another bundle on copies of the stores."""
+    async def delete(self, pipeline: str, id: str, *, store: str = "") -> None:
+        """Delete a rehearsal, and stop it if it runs. Raises RecordNotFound."""
+    async def get(self, pipeline: str, id: str, *, cursor: str = "", store: str = "") -> Rehearsal:
+        """Return a rehearsal with its report."""
+    async def list(self, pipeline: str, *, store: str = "") -> RehearsalList:
+        """List the rehearsals of a pipeline, the latest first."""
+
 class RemoteRules(Noun):
     """The operations on rules, for the async client."""
     async def create(self, pipeline: str, name: str, *, id: str | None = None,
@@ -894,6 +908,7 @@ class RemoteNouns:
     procedures: RemoteProcedures
     recipes: RemoteRecipes
     records: RemoteRecords
+    rehearsals: RemoteRehearsals
     rules: RemoteRules
     stores: RemoteStores
     users: RemoteUsers
@@ -1521,6 +1536,19 @@ class BlockingRecords(Noun):
             store: str = "", idempotency_key: str | None = None) -> RecordView:
         """Change the given fields of a record."""
 
+class BlockingRehearsals(Noun):
+    """The operations on rehearsals, for the blocking client."""
+    def create(self, pipeline: str, bundle: JsonObject, *, since: str = "", until: str = "",
+            messages: JsonObjects | None = None, own_blocks: bool = False,
+            store: str = "") -> RehearsalView:
+        """Start a rehearsal: run inputs under another bundle on copies of the stores."""
+    def delete(self, pipeline: str, id: str, *, store: str = "") -> None:
+        """Delete a rehearsal, and stop it if it runs. Raises RecordNotFound."""
+    def get(self, pipeline: str, id: str, *, cursor: str = "", store: str = "") -> Rehearsal:
+        """Return a rehearsal with its report."""
+    def list(self, pipeline: str, *, store: str = "") -> RehearsalList:
+        """List the rehearsals of a pipeline, the latest first."""
+
 class BlockingRules(Noun):
     """The operations on rules, for the blocking client."""
     def create(self, pipeline: str, name: str, *, id: str | None = None, description: str = "",
@@ -1654,6 +1682,7 @@ class BlockingNouns:
     procedures: BlockingProcedures
     recipes: BlockingRecipes
     records: BlockingRecords
+    rehearsals: BlockingRehearsals
     rules: BlockingRules
     stores: BlockingStores
     users: BlockingUsers
@@ -2205,6 +2234,18 @@ class EmbeddedRecords(Noun):
             if_version: Strings = ()) -> RecordView:
         """Change the given fields of a record."""
 
+class EmbeddedRehearsals(Noun):
+    """The operations on rehearsals, for the embedded store."""
+    def create(self, bundle: JsonObject, *, since: str = "", until: str = "",
+            messages: JsonObjects | None = None, own_blocks: bool = False) -> RehearsalView:
+        """Start a rehearsal: run inputs under another bundle on copies of the stores."""
+    def delete(self, id: str) -> None:
+        """Delete a rehearsal, and stop it if it runs. Raises RecordNotFound."""
+    def get(self, id: str, *, cursor: str = "") -> Rehearsal:
+        """Return a rehearsal with its report."""
+    def list(self) -> RehearsalList:
+        """List the rehearsals of a pipeline, the latest first."""
+
 class EmbeddedRules(Noun):
     """The operations on rules, for the embedded store."""
     def create(self, name: str, *, id: str | None = None, description: str = "",
@@ -2323,6 +2364,7 @@ class EmbeddedNouns:
     procedures: EmbeddedProcedures
     recipes: EmbeddedRecipes
     records: EmbeddedRecords
+    rehearsals: EmbeddedRehearsals
     rules: EmbeddedRules
     stores: EmbeddedStores
     users: EmbeddedUsers

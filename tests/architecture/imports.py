@@ -49,8 +49,6 @@ RULES = {
     ),
     "cli": Allowed(own=PACKAGES, blocks_by_name=True),
     "tracing": Allowed(own=("bus",)),
-    # Nothing imports it but the command: a worker loads it by its name.
-    "rehearsal": Allowed(own=("worker", "pipelines", "blocks", "memory", "bus")),
     "client": Allowed(
         own=("memory", "bus.codec", "bus.message", "errors", "web.api.operation_routes"),
         never=(*REDIS, "apsw"),
@@ -62,6 +60,8 @@ RULES = {
     "integrations": Allowed(
         own=("client", "agents", "memory.models.shared_stores.tool"), never=(*REDIS, "apsw")
     ),
+    # Nothing imports it but the command: a worker loads it by its name.
+    "rehearsal": Allowed(own=("worker", "pipelines", "blocks", "memory", "bus")),
 }
 
 

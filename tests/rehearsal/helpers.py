@@ -1,5 +1,6 @@
 """A pipeline without a bus whose stores keep its inputs, and rehearsals of it in this process."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -68,11 +69,13 @@ class LivePipeline:
                 for pending in outcome.continuations
                 if not pending.is_deferred_call
             ]
-            for one in waiting:
-                for name in self.plan.stores:
-                    with self.stores.get(name).transaction() as store:
-                        store.pending.remove([one.key])
+            self._forget(waiting)
         return outcomes
+
+    def _forget(self, waiting: Sequence[Work]) -> None:
+        for name in self.plan.stores if waiting else ():
+            with self.stores.get(name).transaction() as store:
+                store.pending.remove([one.key for one in waiting])
 
     def say(self, *texts: str) -> None:
         """Run messages, one in each batch."""

@@ -80,6 +80,8 @@ def test_every_operation_has_its_derived_route_and_access(tmp_path: object) -> N
         ("GET", "/items"),
         ("GET", "/changes"),
         ("GET", "/inputs"),
+        *[(method, "/rehearsals") for method in ("GET", "POST")],
+        *[(method, "/rehearsals/{id}") for method in ("GET", "DELETE")],
         ("GET", "/waiting_messages"),
         *ENDPOINTS,
         *[(method, "/items/{key}") for method in ("GET", "PUT", "DELETE")],

@@ -9,6 +9,7 @@ from pydantic import Field
 from memrelay.memory.engine.store import Transaction
 from memrelay.memory.engine.timestamps import Moment, parse_ms
 from memrelay.memory.errors import RecordNotFound, Refused
+from memrelay.memory.field_descriptions import nested_input
 from memrelay.memory.operations import Context, operation
 
 # Messages of a call.
@@ -22,11 +23,13 @@ Name = Annotated[str, Field(max_length=256)]
 Id = Annotated[str, Field(max_length=MAX_ID)]
 
 
+@nested_input
 @dataclass(frozen=True, slots=True)
 class RehearsedMessage:
     """A message to rehearse."""
 
     text: Annotated[str, Field(max_length=1 << 20)]
+    """The text."""
     swarm: Name = "chat"
     """The swarm that gets the message."""
     user: Name = "User"
