@@ -4,7 +4,7 @@ The calling agent is the required option `--agent`.
 """
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from inspect import Parameter, signature
 from typing import Annotated, Any
 
@@ -240,4 +240,13 @@ async def send_call(requester: Requester, call: NewCall, wait_s: float) -> Any:
         error = answer["error"]
         faults = (f"{one['path']}: {one['message']}" for one in error.get("faults", ()))
         fail("\n".join((error["detail"], *faults)))
+    if (state := answer.get(AS_OF)) is not None:
+        typer.echo(describe_state(state), err=True)
     return answer["output"]
+
+
+def describe_state(state: Mapping[str, Any]) -> str:
+    """Return the line about the state that a call with `as_of` has read."""
+    missing = state["incomplete"]
+    lost = f"; {missing} records are left out, whose state then is lost" if missing else ""
+    return f"as of {state['at']} (n:{state['change']}){lost}"

@@ -15,6 +15,7 @@ from urllib.parse import quote
 import orjson
 from aiohttp import (
     ClientError,
+    ClientResponse,
     ClientSession,
     ClientWebSocketResponse,
     WSMsgType,
@@ -27,10 +28,12 @@ from yarl import URL
 from memrelay.bus.codec import decode, encode
 from memrelay.bus.message import Message, new_message
 from memrelay.client.nouns import BlockingNouns, RemoteNouns
+from memrelay.client.read_state import LAST_READ, ReadsPast, ReadState, parse_read_state
 from memrelay.errors import RelayError
 from memrelay.memory.engine.identity import VOUCHED
 from memrelay.memory.errors import Refused
 from memrelay.memory.operations import (
+    AS_OF,
     STORE,
     Operation,
     input_schema,
@@ -39,6 +42,7 @@ from memrelay.memory.operations import (
     selects_store,
 )
 from memrelay.web.api.operation_routes import (
+    AS_OF_HEADER,
     IN_HEADER,
     REFERENCE_FIELDS,
     returns_stored_text,
@@ -50,6 +54,10 @@ PREFIX = "/v1/pipelines"
 # A reply may be as long as the server's bus.max_message_bytes, which the client does not know.
 MESSAGE_BYTES = 1 << 30
 JSON_BODY = {hdrs.CONTENT_TYPE: "application/json"}
+# The status of the answer while the server prepares the state of a past time.
+NOT_YET = 202
+# How long a call with `as_of` waits for that, and between two attempts if the server names no time.
+PAST_WAIT_S, PAUSE_S = 300.0, 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +81,7 @@ class DeployedPipeline:
     warnings: tuple[dict[str, Any], ...]
 
 
-class Client(RemoteNouns):
+class Client(RemoteNouns, ReadsPast):
     """A Memrelay server. Use it as an asynchronous context manager.
 
     `url` is the address of the server. `key` comes from `memrelay keys create`.
@@ -175,19 +183,21 @@ class Client(RemoteNouns):
         pipeline: str = "",
         store: str = "",
         key: str = "",
+        as_of: str = "",
     ) -> Any:
         """Call an operation by its name, such as `records.create`, and return its output as JSON
         values.
 
         `pipeline` is by default the only one of the server, `store` that of the operation. `key` is
-        an idempotency key.
+        an idempotency key. `as_of` reads the state of a past time.
 
         Raises Refused: the operation does not exist, or the server has several pipelines. Raises
         RelayError.
         """
         operation = known_operation(name)
         uid = pipeline or await self._only_pipeline()
-        answer = await self._request(operation, uid, store, input, key or None)
+        selected = {STORE: store, AS_OF: as_of}
+        answer = await self._request(operation, uid, selected, input, key or None)
         return orjson.loads(answer) if answer else None
 
     async def _only_pipeline(self) -> str:
@@ -205,24 +215,33 @@ class Client(RemoteNouns):
         answer = await self._request(
             operation,
             arguments["pipeline"],
-            arguments[STORE] if selects_store(operation) else "",
+            {name: arguments.get(name, "") for name in _list_selectors(operation)},
             _changed_fields(operation, arguments),
             arguments.get("idempotency_key"),
         )
         return _parse_output(operation, answer) if answer else None
 
     async def _request(
-        self, operation: Operation, uid: str, store: str, input: Mapping[str, Any], key: str | None
+        self,
+        operation: Operation,
+        uid: str,
+        selected: Mapping[str, str],
+        input: Mapping[str, Any],
+        key: str | None,
     ) -> bytes:
-        """Return the output of an operation as JSON. Raises RelayError."""
+        """Return the output of an operation as JSON. Raises RelayError.
+
+        `selected` has the store and the time to read, "" for the default.
+        """
         route = route_of(operation)
         path_fields = {field: _quote(input[field]) for field in route.path_fields}
         headers = _make_key_header(key)
         if versions := input.get(IN_HEADER):
             headers[hdrs.IF_MATCH] = ", ".join(f'"{version}"' for version in versions)
-        parameters = [(STORE, store)] if store else []
+        parameters = [(name, value) for name, value in selected.items() if value]
+        send = self._send_past if selected.get(AS_OF) else self._send
         body = {field: input[field] for field in route.body_fields if field in input}
-        return await self._send(
+        return await send(
             route.method,
             route.path.format(uid=_quote(uid), **path_fields),
             params=parameters + _make_query(operation, input, route.query_fields),
@@ -232,6 +251,29 @@ class Client(RemoteNouns):
 
     async def _send(self, method: str, path: str, **request: Any) -> bytes:
         """Return the body of the response. Raises RelayError."""
+        _, body = await self._exchange(method, path, **request)
+        return body
+
+    async def _send_past(self, method: str, path: str, **request: Any) -> bytes:
+        """Return the body of the response of a call with `as_of`, when the server has prepared the
+        state. Raises RelayError, with status 202 if that takes too long.
+        """
+        until_s = time.monotonic() + PAST_WAIT_S
+        while True:
+            response, body = await self._exchange(method, path, **request)
+            if response.status != NOT_YET:
+                LAST_READ.set(parse_read_state(response.headers.get(AS_OF_HEADER, "")))
+                return body
+            pause = response.headers.get(hdrs.RETRY_AFTER, "")
+            pause_s = float(pause) if pause.isdecimal() else PAUSE_S
+            if time.monotonic() + pause_s > until_s:
+                raise _make_error(response.status, body)
+            await asyncio.sleep(pause_s)
+
+    async def _exchange(
+        self, method: str, path: str, **request: Any
+    ) -> tuple[ClientResponse, bytes]:
+        """Return the response and its body. Raises RelayError."""
         try:
             async with self._session.request(method, self._address(path), **request) as response:
                 body = await response.read()
@@ -239,7 +281,7 @@ class Client(RemoteNouns):
             raise self._no_answer(error) from error
         if response.status >= 300:
             raise _make_error(response.status, body)
-        return body
+        return response, body
 
     def _address(self, path: str) -> URL:
         return URL(self._url + path, encoded=True)
@@ -248,7 +290,7 @@ class Client(RemoteNouns):
         return RelayError(0, f"{self._url} does not answer: {error}")
 
 
-class BlockingClient(BlockingNouns):
+class BlockingClient(BlockingNouns, ReadsPast):
     """The methods of Client without `await`, for any thread.
 
     It runs a Client on its own event-loop thread. Use it as a context manager, or call `close`.
@@ -327,17 +369,31 @@ class BlockingClient(BlockingNouns):
         pipeline: str = "",
         store: str = "",
         key: str = "",
+        as_of: str = "",
     ) -> Any:
         """Call an operation by its name, as Client.operate."""
-        return self._run(self._client.operate(name, input, pipeline=pipeline, store=store, key=key))
+        return self._run_reading(
+            self._client.operate(name, input, pipeline=pipeline, store=store, key=key, as_of=as_of)
+        )
 
     def _call(self, operation: Operation, arguments: dict[str, Any]) -> Any:
-        return self._run(self._client._call(operation, arguments))
+        return self._run_reading(self._client._call(operation, arguments))
 
-    def _run(self, work: Coroutine[Any, Any, Result]) -> Result:
+    def _run_reading(self, work: Coroutine[Any, Any, Result]) -> Result:
+        """Run a call, and take over the state that it has read."""
+        self._check_open(work)
+        output, state = self._run(_with_state(work))
+        if state is not None:
+            LAST_READ.set(state)
+        return output
+
+    def _check_open(self, work: Coroutine[Any, Any, Result]) -> None:
         if self._loop.is_closed():
             work.close()
             raise RuntimeError("the client is closed; use it inside `with connect_sync(...)`")
+
+    def _run(self, work: Coroutine[Any, Any, Result]) -> Result:
+        self._check_open(work)
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
 
@@ -393,6 +449,16 @@ def _changed_fields(operation: Operation, arguments: dict[str, Any]) -> dict[str
         for name, default in defaults.items()
         if name != VOUCHED and (default is MISSING or arguments[name] != default)
     }
+
+
+def _list_selectors(operation: Operation) -> list[str]:
+    """Return the arguments of a method that are no fields of the input."""
+    return [STORE] * selects_store(operation) + [AS_OF] * operation.takes_as_of
+
+
+async def _with_state(work: Coroutine[Any, Any, Result]) -> tuple[Result, ReadState | None]:
+    """Return what a call returns, and the state that it has read if it has `as_of`."""
+    return await work, LAST_READ.get()
 
 
 def _make_query(

@@ -13,6 +13,7 @@ from types import FunctionType, NoneType
 from typing import Any, ClassVar, Literal, get_origin
 
 from memrelay.memory.operations import (
+    AS_OF,
     STORE,
     Operation,
     all_operations,
@@ -159,6 +160,8 @@ def list_parameters(interface: Interface, operation: Operation) -> list[str]:
             named.append(f'{STORE}: str = ""')
         if operation.mutates:
             named.append("idempotency_key: str | None = None")
+    if operation.takes_as_of:
+        named.append(f'{AS_OF}: str = ""')
     return ["self", *positional, *(["*", *named] if named else [])]
 
 

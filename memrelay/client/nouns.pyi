@@ -249,7 +249,7 @@ class RemoteDocuments(Noun):
         """Store a document, in place of the one with its uri."""
     async def search(self, pipeline: str, collection: str, query: str, *, top_k: int = 5,
             min_score: float | None = None, mode: Literal["hybrid", "semantic", "fts"] = "hybrid",
-            filter: JsonObject | None = None) -> DocumentHits:
+            filter: JsonObject | None = None, as_of: str = "") -> DocumentHits:
         """Find documents, entries of a named memory or records of a store, best first."""
 
 class RemoteEndpoints(Noun):
@@ -302,12 +302,13 @@ class RemoteEntries(Noun):
     async def delete(self, pipeline: str, id: str, *, memory_id: str = "", if_version: Strings = (),
             reason: str | None = "", idempotency_key: str | None = None) -> None:
         """Delete one entry."""
-    async def get(self, pipeline: str, id: str, *, memory_id: str = "") -> EntryView:
+    async def get(self, pipeline: str, id: str, *, memory_id: str = "",
+            as_of: str = "") -> EntryView:
         """Return one entry."""
     async def list(self, pipeline: str, memory_id: str, *, tags: Strings = (),
             source: Literal["manual", "agent", "extraction", "orchestration"] | None = None,
             filter: JsonObject | None = None, order: Literal["asc", "desc"] = "asc",
-            limit: int = 50, cursor: str = "", offset: int = 0) -> EntryPage:
+            limit: int = 50, cursor: str = "", offset: int = 0, as_of: str = "") -> EntryPage:
         """List the entries of a named memory, optionally by tags, source and filter, in pages."""
     async def update(self, pipeline: str, id: str, *, memory_id: str = "",
             content: str | None = None, tags: Strings | None = None,
@@ -370,7 +371,7 @@ class RemoteFacts(Noun):
         """Return the fact of the session, else of the user, the agent, or everyone."""
     async def list(self, pipeline: str, query: str = "", *, scope: str = "", fact_type: str = "",
             agent_id: str = "", user_id: str = "", session_id: str = "", limit: int = 50,
-            offset: int = 0, store: str = "") -> FactPage:
+            offset: int = 0, store: str = "", as_of: str = "") -> FactPage:
         """List facts in pages, the newest change first. Of equal times, the later arrival is
         first."""
     async def recall(self, pipeline: str, key: str, *, agent_id: str = "", user_id: str = "",
@@ -378,7 +379,7 @@ class RemoteFacts(Noun):
         """Return a fact as facts.get does, and count the access. The count adds no history."""
     async def search(self, pipeline: str, query: str, *, agent_id: str = "", user_id: str = "",
             session_id: str = "", fact_types: Strings = (), min_confidence: float = 0.5,
-            limit: int = 10, store: str = "") -> FoundFacts:
+            limit: int = 10, store: str = "", as_of: str = "") -> FoundFacts:
         """Find visible facts, the most reliable first, then those with the words in their key."""
     async def set(self, pipeline: str, key: str, value: Any, *, fact_type: str = "world_knowledge",
             scope: str = "global", agent_id: str = "", user_id: str = "", session_id: str = "",
@@ -494,11 +495,12 @@ class RemoteItems(Noun):
             idempotency_key: str | None = None) -> EditResult:
         """Replace a part of the text that a read of the key returns. It must occur exactly once."""
     async def get(self, pipeline: str, store: str, key: str, *, agent: str, namespace: str = "",
-            owner: str = "", internal: bool = False, user: str = "", chat: str = "") -> ItemView:
+            owner: str = "", internal: bool = False, user: str = "", chat: str = "",
+            as_of: str = "") -> ItemView:
         """Return an entry: the agent's own, else the newest with that key."""
     async def list(self, pipeline: str, store: str, *, agent: str, namespace: str | None = None,
             prefix: str = "", in_context: bool = True, limit: int = 100, cursor: str = "",
-            user: str = "", chat: str = "") -> ItemPage:
+            user: str = "", chat: str = "", as_of: str = "") -> ItemPage:
         """List the entries of a store by key, in pages. Writes of others shift no page."""
     async def put(self, pipeline: str, store: str, key: str, value: Any, *, agent: str,
             namespace: str = "", ttl_s: float | None = None, in_context: bool | None = None,
@@ -525,13 +527,13 @@ class RemoteKnowledge(Noun):
             filter: JsonObject | None = None, min_score: float | None = None, limit: int = 10,
             token_budget: int = 2000, with_ids: bool = True, write_memory_id: str | None = None,
             document_ids: Strings | None = None, document_paths: Strings | None = None,
-            extraction: bool | JsonObject | None = None, memory: str = "",
-            timezone: str = "") -> KnowledgeContext:
+            extraction: bool | JsonObject | None = None, memory: str = "", timezone: str = "",
+            as_of: str = "") -> KnowledgeContext:
         """Return what named memories contain about a question, as text for a prompt."""
     async def search(self, pipeline: str, query: str = "", *, memory_ids: Strings | None = None,
             memory_tags: Strings | None = None, entry_tags: Strings = (),
             min_score: float | None = None, limit: int = 10, language: str | None = None,
-            filter: JsonObject | None = None, timezone: str = "") -> Knowledge:
+            filter: JsonObject | None = None, timezone: str = "", as_of: str = "") -> Knowledge:
         """Find entries of named memories by meaning and words, best first."""
 
 class RemoteKnowledgeGraph(Noun):
@@ -708,13 +710,14 @@ class RemoteRecords(Noun):
         """Erase records permanently, including deleted and expired ones."""
     async def erasures(self, pipeline: str, *, limit: int = 50, store: str = "") -> ErasureList:
         """List erasures, newest first: how much, by whom and why, without the erased data."""
-    async def find(self, pipeline: str, scope: str, keys: Strings, *,
-            store: str = "") -> FoundRecords:
+    async def find(self, pipeline: str, scope: str, keys: Strings, *, store: str = "",
+            as_of: str = "") -> FoundRecords:
         """Look up items of a LangGraph store (records of kind memory.item) by their keys."""
-    async def get(self, pipeline: str, guid: str, *, store: str = "") -> RecordView:
+    async def get(self, pipeline: str, guid: str, *, store: str = "",
+            as_of: str = "") -> RecordView:
         """Return one record."""
     async def history(self, pipeline: str, guid: str, *, limit: int = 50, cursor: str = "",
-            store: str = "") -> RecordsHistory:
+            store: str = "", as_of: str = "") -> RecordsHistory:
         """Return the states of a record, latest first, with the change that ended each state."""
     async def import_(self, pipeline: str, *, lines: Strings = (), replace: bool = False,
             piece: str = "", at: int = 0, of: str = "", skip_conflicts: bool = False,
@@ -725,7 +728,7 @@ class RemoteRecords(Noun):
             tags: Strings = (), filter: JsonObject | None = None, deleted: bool = False,
             order: Literal["asc", "desc"] = "asc", limit: int = 50, cursor: str = "",
             sort: Literal["arrival", "created_at", "updated_at", "uses"] = "arrival",
-            offset: int = 0, store: str = "") -> RecordPage:
+            offset: int = 0, store: str = "", as_of: str = "") -> RecordPage:
         """List records by kind, scope, source, tags and filter, in pages. Writes shift no page."""
     async def put(self, pipeline: str, items: JsonObjects, *, store: str = "",
             idempotency_key: str | None = None) -> PutOutput:
@@ -748,7 +751,7 @@ class RemoteRecords(Noun):
             mode: Literal["fts", "hybrid", "semantic"] | None = None, wait: bool = False,
             language: str | None = None, recency: float = 0.0, recency_days: float = 30.0,
             importance: float = 0.0, explain: bool = False, plain: bool = False, timezone: str = "",
-            store: str = "") -> Hits:
+            store: str = "", as_of: str = "") -> Hits:
         """Find records by their words or their meaning, best first."""
     async def touch(self, pipeline: str, guids: Strings, *, store: str = "",
             idempotency_key: str | None = None) -> Touched:
@@ -1031,7 +1034,7 @@ class BlockingDocuments(Noun):
         """Store a document, in place of the one with its uri."""
     def search(self, pipeline: str, collection: str, query: str, *, top_k: int = 5,
             min_score: float | None = None, mode: Literal["hybrid", "semantic", "fts"] = "hybrid",
-            filter: JsonObject | None = None) -> DocumentHits:
+            filter: JsonObject | None = None, as_of: str = "") -> DocumentHits:
         """Find documents, entries of a named memory or records of a store, best first."""
 
 class BlockingEndpoints(Noun):
@@ -1083,12 +1086,12 @@ class BlockingEntries(Noun):
     def delete(self, pipeline: str, id: str, *, memory_id: str = "", if_version: Strings = (),
             reason: str | None = "", idempotency_key: str | None = None) -> None:
         """Delete one entry."""
-    def get(self, pipeline: str, id: str, *, memory_id: str = "") -> EntryView:
+    def get(self, pipeline: str, id: str, *, memory_id: str = "", as_of: str = "") -> EntryView:
         """Return one entry."""
     def list(self, pipeline: str, memory_id: str, *, tags: Strings = (),
             source: Literal["manual", "agent", "extraction", "orchestration"] | None = None,
             filter: JsonObject | None = None, order: Literal["asc", "desc"] = "asc",
-            limit: int = 50, cursor: str = "", offset: int = 0) -> EntryPage:
+            limit: int = 50, cursor: str = "", offset: int = 0, as_of: str = "") -> EntryPage:
         """List the entries of a named memory, optionally by tags, source and filter, in pages."""
     def update(self, pipeline: str, id: str, *, memory_id: str = "", content: str | None = None,
             tags: Strings | None = None, metadata: JsonObject | None = None,
@@ -1151,7 +1154,7 @@ class BlockingFacts(Noun):
         """Return the fact of the session, else of the user, the agent, or everyone."""
     def list(self, pipeline: str, query: str = "", *, scope: str = "", fact_type: str = "",
             agent_id: str = "", user_id: str = "", session_id: str = "", limit: int = 50,
-            offset: int = 0, store: str = "") -> FactPage:
+            offset: int = 0, store: str = "", as_of: str = "") -> FactPage:
         """List facts in pages, the newest change first. Of equal times, the later arrival is
         first."""
     def recall(self, pipeline: str, key: str, *, agent_id: str = "", user_id: str = "",
@@ -1159,7 +1162,7 @@ class BlockingFacts(Noun):
         """Return a fact as facts.get does, and count the access. The count adds no history."""
     def search(self, pipeline: str, query: str, *, agent_id: str = "", user_id: str = "",
             session_id: str = "", fact_types: Strings = (), min_confidence: float = 0.5,
-            limit: int = 10, store: str = "") -> FoundFacts:
+            limit: int = 10, store: str = "", as_of: str = "") -> FoundFacts:
         """Find visible facts, the most reliable first, then those with the words in their key."""
     def set(self, pipeline: str, key: str, value: Any, *, fact_type: str = "world_knowledge",
             scope: str = "global", agent_id: str = "", user_id: str = "", session_id: str = "",
@@ -1273,11 +1276,12 @@ class BlockingItems(Noun):
             idempotency_key: str | None = None) -> EditResult:
         """Replace a part of the text that a read of the key returns. It must occur exactly once."""
     def get(self, pipeline: str, store: str, key: str, *, agent: str, namespace: str = "",
-            owner: str = "", internal: bool = False, user: str = "", chat: str = "") -> ItemView:
+            owner: str = "", internal: bool = False, user: str = "", chat: str = "",
+            as_of: str = "") -> ItemView:
         """Return an entry: the agent's own, else the newest with that key."""
     def list(self, pipeline: str, store: str, *, agent: str, namespace: str | None = None,
             prefix: str = "", in_context: bool = True, limit: int = 100, cursor: str = "",
-            user: str = "", chat: str = "") -> ItemPage:
+            user: str = "", chat: str = "", as_of: str = "") -> ItemPage:
         """List the entries of a store by key, in pages. Writes of others shift no page."""
     def put(self, pipeline: str, store: str, key: str, value: Any, *, agent: str,
             namespace: str = "", ttl_s: float | None = None, in_context: bool | None = None,
@@ -1304,13 +1308,13 @@ class BlockingKnowledge(Noun):
             filter: JsonObject | None = None, min_score: float | None = None, limit: int = 10,
             token_budget: int = 2000, with_ids: bool = True, write_memory_id: str | None = None,
             document_ids: Strings | None = None, document_paths: Strings | None = None,
-            extraction: bool | JsonObject | None = None, memory: str = "",
-            timezone: str = "") -> KnowledgeContext:
+            extraction: bool | JsonObject | None = None, memory: str = "", timezone: str = "",
+            as_of: str = "") -> KnowledgeContext:
         """Return what named memories contain about a question, as text for a prompt."""
     def search(self, pipeline: str, query: str = "", *, memory_ids: Strings | None = None,
             memory_tags: Strings | None = None, entry_tags: Strings = (),
             min_score: float | None = None, limit: int = 10, language: str | None = None,
-            filter: JsonObject | None = None, timezone: str = "") -> Knowledge:
+            filter: JsonObject | None = None, timezone: str = "", as_of: str = "") -> Knowledge:
         """Find entries of named memories by meaning and words, best first."""
 
 class BlockingKnowledgeGraph(Noun):
@@ -1484,12 +1488,13 @@ class BlockingRecords(Noun):
         """Erase records permanently, including deleted and expired ones."""
     def erasures(self, pipeline: str, *, limit: int = 50, store: str = "") -> ErasureList:
         """List erasures, newest first: how much, by whom and why, without the erased data."""
-    def find(self, pipeline: str, scope: str, keys: Strings, *, store: str = "") -> FoundRecords:
+    def find(self, pipeline: str, scope: str, keys: Strings, *, store: str = "",
+            as_of: str = "") -> FoundRecords:
         """Look up items of a LangGraph store (records of kind memory.item) by their keys."""
-    def get(self, pipeline: str, guid: str, *, store: str = "") -> RecordView:
+    def get(self, pipeline: str, guid: str, *, store: str = "", as_of: str = "") -> RecordView:
         """Return one record."""
     def history(self, pipeline: str, guid: str, *, limit: int = 50, cursor: str = "",
-            store: str = "") -> RecordsHistory:
+            store: str = "", as_of: str = "") -> RecordsHistory:
         """Return the states of a record, latest first, with the change that ended each state."""
     def import_(self, pipeline: str, *, lines: Strings = (), replace: bool = False, piece: str = "",
             at: int = 0, of: str = "", skip_conflicts: bool = False, merge_entries: bool = False,
@@ -1500,7 +1505,7 @@ class BlockingRecords(Noun):
             tags: Strings = (), filter: JsonObject | None = None, deleted: bool = False,
             order: Literal["asc", "desc"] = "asc", limit: int = 50, cursor: str = "",
             sort: Literal["arrival", "created_at", "updated_at", "uses"] = "arrival",
-            offset: int = 0, store: str = "") -> RecordPage:
+            offset: int = 0, store: str = "", as_of: str = "") -> RecordPage:
         """List records by kind, scope, source, tags and filter, in pages. Writes shift no page."""
     def put(self, pipeline: str, items: JsonObjects, *, store: str = "",
             idempotency_key: str | None = None) -> PutOutput:
@@ -1523,7 +1528,7 @@ class BlockingRecords(Noun):
             mode: Literal["fts", "hybrid", "semantic"] | None = None, wait: bool = False,
             language: str | None = None, recency: float = 0.0, recency_days: float = 30.0,
             importance: float = 0.0, explain: bool = False, plain: bool = False, timezone: str = "",
-            store: str = "") -> Hits:
+            store: str = "", as_of: str = "") -> Hits:
         """Find records by their words or their meaning, best first."""
     def touch(self, pipeline: str, guids: Strings, *, store: str = "",
             idempotency_key: str | None = None) -> Touched:
@@ -1790,8 +1795,8 @@ class EmbeddedDocuments(Noun):
             metadata: JsonObject = {}, if_version: Strings = ()) -> DocumentWritten:
         """Store a document, in place of the one with its uri."""
     def search(self, collection: str, query: str, *, top_k: int = 5, min_score: float | None = None,
-            mode: Literal["hybrid", "semantic", "fts"] = "hybrid",
-            filter: JsonObject | None = None) -> DocumentHits:
+            mode: Literal["hybrid", "semantic", "fts"] = "hybrid", filter: JsonObject | None = None,
+            as_of: str = "") -> DocumentHits:
         """Find documents, entries of a named memory or records of a store, best first."""
 
 class EmbeddedEndpoints(Noun):
@@ -1839,12 +1844,12 @@ class EmbeddedEntries(Noun):
     def delete(self, id: str, *, memory_id: str = "", if_version: Strings = (),
             reason: str | None = "") -> None:
         """Delete one entry."""
-    def get(self, id: str, *, memory_id: str = "") -> EntryView:
+    def get(self, id: str, *, memory_id: str = "", as_of: str = "") -> EntryView:
         """Return one entry."""
     def list(self, memory_id: str, *, tags: Strings = (),
             source: Literal["manual", "agent", "extraction", "orchestration"] | None = None,
             filter: JsonObject | None = None, order: Literal["asc", "desc"] = "asc",
-            limit: int = 50, cursor: str = "", offset: int = 0) -> EntryPage:
+            limit: int = 50, cursor: str = "", offset: int = 0, as_of: str = "") -> EntryPage:
         """List the entries of a named memory, optionally by tags, source and filter, in pages."""
     def update(self, id: str, *, memory_id: str = "", content: str | None = None,
             tags: Strings | None = None, metadata: JsonObject | None = None,
@@ -1897,14 +1902,16 @@ class EmbeddedFacts(Noun):
             session_id: str = "") -> FactView:
         """Return the fact of the session, else of the user, the agent, or everyone."""
     def list(self, query: str = "", *, scope: str = "", fact_type: str = "", agent_id: str = "",
-            user_id: str = "", session_id: str = "", limit: int = 50, offset: int = 0) -> FactPage:
+            user_id: str = "", session_id: str = "", limit: int = 50, offset: int = 0,
+            as_of: str = "") -> FactPage:
         """List facts in pages, the newest change first. Of equal times, the later arrival is
         first."""
     def recall(self, key: str, *, agent_id: str = "", user_id: str = "",
             session_id: str = "") -> FactView:
         """Return a fact as facts.get does, and count the access. The count adds no history."""
     def search(self, query: str, *, agent_id: str = "", user_id: str = "", session_id: str = "",
-            fact_types: Strings = (), min_confidence: float = 0.5, limit: int = 10) -> FoundFacts:
+            fact_types: Strings = (), min_confidence: float = 0.5, limit: int = 10,
+            as_of: str = "") -> FoundFacts:
         """Find visible facts, the most reliable first, then those with the words in their key."""
     def set(self, key: str, value: Any, *, fact_type: str = "world_knowledge",
             scope: str = "global", agent_id: str = "", user_id: str = "", session_id: str = "",
@@ -2005,11 +2012,11 @@ class EmbeddedItems(Noun):
             namespace: str = "", user: str = "", chat: str = "") -> EditResult:
         """Replace a part of the text that a read of the key returns. It must occur exactly once."""
     def get(self, store: str, key: str, *, agent: str, namespace: str = "", owner: str = "",
-            internal: bool = False, user: str = "", chat: str = "") -> ItemView:
+            internal: bool = False, user: str = "", chat: str = "", as_of: str = "") -> ItemView:
         """Return an entry: the agent's own, else the newest with that key."""
     def list(self, store: str, *, agent: str, namespace: str | None = None, prefix: str = "",
             in_context: bool = True, limit: int = 100, cursor: str = "", user: str = "",
-            chat: str = "") -> ItemPage:
+            chat: str = "", as_of: str = "") -> ItemPage:
         """List the entries of a store by key, in pages. Writes of others shift no page."""
     def put(self, store: str, key: str, value: Any, *, agent: str, namespace: str = "",
             ttl_s: float | None = None, in_context: bool | None = None,
@@ -2034,13 +2041,13 @@ class EmbeddedKnowledge(Noun):
             filter: JsonObject | None = None, min_score: float | None = None, limit: int = 10,
             token_budget: int = 2000, with_ids: bool = True, write_memory_id: str | None = None,
             document_ids: Strings | None = None, document_paths: Strings | None = None,
-            extraction: bool | JsonObject | None = None, memory: str = "",
-            timezone: str = "") -> KnowledgeContext:
+            extraction: bool | JsonObject | None = None, memory: str = "", timezone: str = "",
+            as_of: str = "") -> KnowledgeContext:
         """Return what named memories contain about a question, as text for a prompt."""
     def search(self, query: str = "", *, memory_ids: Strings | None = None,
             memory_tags: Strings | None = None, entry_tags: Strings = (),
             min_score: float | None = None, limit: int = 10, language: str | None = None,
-            filter: JsonObject | None = None, timezone: str = "") -> Knowledge:
+            filter: JsonObject | None = None, timezone: str = "", as_of: str = "") -> Knowledge:
         """Find entries of named memories by meaning and words, best first."""
 
 class EmbeddedKnowledgeGraph(Noun):
@@ -2190,11 +2197,12 @@ class EmbeddedRecords(Noun):
         """Erase records permanently, including deleted and expired ones."""
     def erasures(self, *, limit: int = 50) -> ErasureList:
         """List erasures, newest first: how much, by whom and why, without the erased data."""
-    def find(self, scope: str, keys: Strings) -> FoundRecords:
+    def find(self, scope: str, keys: Strings, *, as_of: str = "") -> FoundRecords:
         """Look up items of a LangGraph store (records of kind memory.item) by their keys."""
-    def get(self, guid: str) -> RecordView:
+    def get(self, guid: str, *, as_of: str = "") -> RecordView:
         """Return one record."""
-    def history(self, guid: str, *, limit: int = 50, cursor: str = "") -> RecordsHistory:
+    def history(self, guid: str, *, limit: int = 50, cursor: str = "",
+            as_of: str = "") -> RecordsHistory:
         """Return the states of a record, latest first, with the change that ended each state."""
     def import_(self, *, lines: Strings = (), replace: bool = False, piece: str = "", at: int = 0,
             of: str = "", skip_conflicts: bool = False, merge_entries: bool = False,
@@ -2204,7 +2212,7 @@ class EmbeddedRecords(Noun):
             filter: JsonObject | None = None, deleted: bool = False,
             order: Literal["asc", "desc"] = "asc", limit: int = 50, cursor: str = "",
             sort: Literal["arrival", "created_at", "updated_at", "uses"] = "arrival",
-            offset: int = 0) -> RecordPage:
+            offset: int = 0, as_of: str = "") -> RecordPage:
         """List records by kind, scope, source, tags and filter, in pages. Writes shift no page."""
     def put(self, items: JsonObjects) -> PutOutput:
         """Write items of a LangGraph store (records of kind memory.item), all in one
@@ -2222,8 +2230,8 @@ class EmbeddedRecords(Noun):
             filter: JsonObject | None = None, limit: int = 20,
             mode: Literal["fts", "hybrid", "semantic"] | None = None, wait: bool = False,
             language: str | None = None, recency: float = 0.0, recency_days: float = 30.0,
-            importance: float = 0.0, explain: bool = False, plain: bool = False,
-            timezone: str = "") -> Hits:
+            importance: float = 0.0, explain: bool = False, plain: bool = False, timezone: str = "",
+            as_of: str = "") -> Hits:
         """Find records by their words or their meaning, best first."""
     def touch(self, guids: Strings) -> Touched:
         """Restart the time to live of items of a LangGraph store (records of kind memory.item)."""

@@ -10,18 +10,19 @@ import re
 import secrets
 import time
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
 from threading import Lock, Timer
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import orjson
 from pydantic import ValidationError
 
 from memrelay.client.nouns import EmbeddedNouns
+from memrelay.client.read_state import ReadsPast
 from memrelay.embedded.seals import EmbeddedSeals
 from memrelay.installation import install_extra
 from memrelay.memory.engine.connection import refuse_others, translate_errors
@@ -29,6 +30,7 @@ from memrelay.memory.engine.copy import copy_database
 from memrelay.memory.engine.disk import write_whole_file
 from memrelay.memory.engine.identity import CONTEXTS, VOUCHED
 from memrelay.memory.engine.lock_holder import describe_process, find_holder
+from memrelay.memory.engine.models import load
 from memrelay.memory.engine.retention import HISTORY_DAYS, delete_expired
 from memrelay.memory.engine.store import Store
 from memrelay.memory.errors import (
@@ -39,7 +41,7 @@ from memrelay.memory.errors import (
     StoreBusy,
     VectorPending,
 )
-from memrelay.memory.operations import DRY_RUN, Context, Operation, known_operation
+from memrelay.memory.operations import AS_OF, DRY_RUN, Context, Operation, known_operation
 from memrelay.memory.records.data import LARGEST
 from memrelay.memory.records.ids import derive_guid
 from memrelay.memory.records.view import MAX_NAME_CHARACTERS
@@ -57,6 +59,9 @@ from memrelay.memory.search.pool import Pool, SemanticResources
 from memrelay.pipelines.rules import in_a_line
 from memrelay.worker.ownership.host_locks import alone
 
+if TYPE_CHECKING:
+    from memrelay.embedded.past import EmbeddedPast
+
 ACTOR = "python"
 RESULT_BYTES = 1 << 30
 IDLE_S = 1.0  # after the last change, the log is moved into the file
@@ -71,7 +76,7 @@ NUMBER = re.compile("[0-9]{1,10}")  # of a process
 Embedder = Literal["local", "none"]
 
 
-class EmbeddedStore(EmbeddedNouns):
+class EmbeddedStore(EmbeddedNouns, ReadsPast):
     """An open store file with a method for each operation, such as `store.records.create`.
 
     Use it as a context, or call `close` at the end. Its threads take turns; a forked process cannot
@@ -89,6 +94,9 @@ class EmbeddedStore(EmbeddedNouns):
         self._token, self._numbers = secrets.token_hex(8), count(1)
         self._turn, self._process = Lock(), os.getpid()
         self._changed_at, self._waits_for_idle = 0.0, False
+        # Made with the first call that has `as_of`.
+        self._past: EmbeddedPast | None = None
+        self._opened = opened
         # Also closes a store that is dropped, or still open when the program ends.
         self._closing = weakref.finalize(self, _close, opened, self._turn, os.getpid())
 
@@ -98,11 +106,15 @@ class EmbeddedStore(EmbeddedNouns):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def operate(self, name: str, input: Mapping[str, Any]) -> Any:
+    def operate(self, name: str, input: Mapping[str, Any], *, as_of: str = "") -> Any:
         """Run an operation by its name, such as `records.create`, and return its output as JSON
-        values. Raises MemoryFault.
+        values. `as_of` reads the state of a past time. Raises MemoryFault.
         """
-        return orjson.loads(orjson.dumps(self._call(known_operation(name), dict(input))))
+        operation = known_operation(name)
+        if as_of and not operation.takes_as_of:
+            raise Refused(f"{name} has no `as_of`")
+        arguments = {**input, AS_OF: as_of} if as_of else dict(input)
+        return orjson.loads(orjson.dumps(self._call(operation, arguments)))
 
     def close(self) -> None:
         """Move the log into the file and close it. Further calls are refused."""
@@ -129,6 +141,7 @@ class EmbeddedStore(EmbeddedNouns):
     def _call(self, operation: Operation, arguments: dict[str, Any]) -> Any:
         """Run an operation; a change runs in its own transaction. Raises MemoryFault."""
         fields = {name: value for name, value in arguments.items() if name != "self"}
+        as_of = fields.pop(AS_OF, "") if operation.takes_as_of else ""
         if operation.has_caller:
             fields[VOUCHED] = CONTEXTS
         try:
@@ -138,7 +151,9 @@ class EmbeddedStore(EmbeddedNouns):
         operation.check_store(self._store.memory_id)
         with self._in_turn():
             input = self._seals.seal(operation.name, input)
-            self._prepare_vectors(operation, input)
+            if as_of:
+                return self._seals.open(operation.name, self._read_past(operation, input, as_of))
+            _prepare_vectors(self._store, operation, input)
             return self._seals.open(operation.name, self._run(operation, input))
 
     @contextmanager
@@ -156,11 +171,7 @@ class EmbeddedStore(EmbeddedNouns):
 
     def _run(self, operation: Operation, input: Any) -> Any:
         if not operation.mutates:
-            while True:
-                try:
-                    return operation.run(self._store, input, self._context(operation))
-                except VectorPending as pending:
-                    time.sleep(pending.after_s)
+            return _read(self._store, operation, input, self._context(operation))
         is_dry_run = operation.has_dry_run and getattr(input, DRY_RUN)
         with self._store.trial() if is_dry_run else self._store.transaction() as tx:
             output = operation.run(tx, input, self._context(operation))
@@ -188,38 +199,28 @@ class EmbeddedStore(EmbeddedNouns):
             else:
                 self._store.checkpoint()
 
-    def _prepare_vectors(self, operation: Operation, input: Any) -> None:
-        """Make the vectors that the operation needs; without an embedder it uses words alone."""
-        if self._store.meaning is None or not _needs_vectors(operation, input):
-            return
-        questions = self._store.meaning.questions
-        with suppress(EmbeddingFault):
-            if operation.name == SEARCH and input.mode is None:
-                self._prepare_default_search(questions.embedder, wait=input.wait)
-                return
-            _embed_records(self._store, questions.embedder)
-            if operation.embeds and (text := getattr(input, operation.embeds)) is not None:
-                questions.prepare([text]).result()
-
-    def _prepare_default_search(self, embedder: LazyEmbedder, *, wait: bool) -> None:
-        """Make missing vectors of a store that has some. Without `wait`, a search makes only a few,
-        and none while the embedder is loading. Raises EmbeddingFault.
-        """
-        if self._store.vectors.serving() is None or not (wait or embedder.loaded):
-            return
-        _embed_records(self._store, embedder, None if wait else TEXTS_PER_SEARCH)
+    def _read_past(self, operation: Operation, input: Any, as_of: str) -> Any:
+        """Run an operation on the store as it was. Raises Refused and TooOld."""
+        if self._past is None:
+            make: Callable[..., EmbeddedPast] = load("memrelay.embedded.past:EmbeddedPast")
+            self._past = make(self._store, self._opened.callback)
+        store, at_ms = self._past.find(as_of)
+        _prepare_vectors(store, operation, input)
+        return _read(store, operation, input, self._context(operation, at_ms))
 
     def _rewrite(self) -> None:
         """Rewrite the file so that no page contains erased text, and end the erasure."""
         last = self._store.erasures.every(1)[0]
         with self._store.transaction() as tx:
             tx.erasures.forget(LARGEST, (0, 0, 0))
+        if self._past is not None:
+            self._past.drop_all()
         self._store.rewrite()
         with self._store.transaction() as tx:
             tx.erasures.end(last.n, time.time_ns() // 1_000_000, "")
 
-    def _context(self, operation: Operation) -> Context:
-        now_ms = time.time_ns() // 1_000_000
+    def _context(self, operation: Operation, now_ms: int | None = None) -> Context:
+        now_ms = time.time_ns() // 1_000_000 if now_ms is None else now_ms
         return Context(
             now_ms,
             self._actor,
@@ -346,6 +347,37 @@ def _load_meaning(embedder: Embedder | None, stack: ExitStack) -> SemanticResour
     questions = QuestionEmbedder(LazyEmbedder(EmbeddingOptions("local")))
     stack.callback(questions.close)
     return SemanticResources(questions, Pool())
+
+
+def _read(store: Store, operation: Operation, input: Any, context: Context) -> Any:
+    while True:
+        try:
+            return operation.run(store, input, context)
+        except VectorPending as pending:
+            time.sleep(pending.after_s)
+
+
+def _prepare_vectors(store: Store, operation: Operation, input: Any) -> None:
+    """Make the vectors that the operation needs; without an embedder it uses words alone."""
+    if store.meaning is None or not _needs_vectors(operation, input):
+        return
+    questions = store.meaning.questions
+    with suppress(EmbeddingFault):
+        if operation.name == SEARCH and input.mode is None:
+            _prepare_default_search(store, questions.embedder, wait=input.wait)
+            return
+        _embed_records(store, questions.embedder)
+        if operation.embeds and (text := getattr(input, operation.embeds)) is not None:
+            questions.prepare([text]).result()
+
+
+def _prepare_default_search(store: Store, embedder: LazyEmbedder, *, wait: bool) -> None:
+    """Make missing vectors of a store that has some. Without `wait`, a search makes only a few,
+    and none while the embedder is loading. Raises EmbeddingFault.
+    """
+    if store.vectors.serving() is None or not (wait or embedder.loaded):
+        return
+    _embed_records(store, embedder, None if wait else TEXTS_PER_SEARCH)
 
 
 def _needs_vectors(operation: Operation, input: Any) -> bool:

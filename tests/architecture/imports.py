@@ -54,7 +54,13 @@ RULES = {
         never=(*REDIS, "apsw"),
     ),
     "embedded": Allowed(
-        own=("client.nouns", "memory", "pipelines.rules", "worker.ownership.host_locks"),
+        own=(
+            "client.nouns",
+            "client.read_state",
+            "memory",
+            "pipelines.rules",
+            "worker.ownership.host_locks",
+        ),
         never=(*REDIS, "aiohttp"),
     ),
     "integrations": Allowed(

@@ -555,3 +555,23 @@ def test_the_home_of_items_in_a_memory_root_is_closed_to_records(tmp_path: Path)
         with pytest.raises(Refused, match="holds the items of agents"):
             store.records.search("tea")
         assert store.records.erase(text="green tea").records == 1
+
+
+def test_a_file_is_read_as_it_was(tmp_path: Path) -> None:
+    with open_store(tmp_path / "notes.db", embedder="none") as store:
+        tea = store.records.create("green tea")
+        store.records.delete(tea.guid)
+        store.records.create("coffee")
+
+        assert [one.content for one in store.records.list(as_of="n:1").items] == ["green tea"]
+        assert store.last_read is not None and store.last_read.change == 1
+        assert [hit.record for hit in store.records.search("tea", as_of="n:1").items] == [tea]
+        assert store.operate("records.list", {}, as_of="n:2")["total"] == 0
+        with pytest.raises(Refused, match="has no `as_of`"):
+            store.operate("records.create", {"content": "x"}, as_of="n:1")
+        copies = list(tmp_path.glob(".asof-*"))
+        assert len(copies) == 1
+
+        store.records.erase(guids=[tea.guid])
+        assert store.records.list(as_of="n:1").total == 0
+    assert not list(tmp_path.glob(".asof-*"))

@@ -3,6 +3,7 @@
 `up`, `worker`, `web` and `bus` are processes in all tests.
 """
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -162,3 +163,10 @@ def test_a_tool_call_is_an_argument(program: Program) -> None:
 
     assert ended.code == 0 and ended.lines[0]["value"]["stores"][0]["storeId"] == "a1", ended
     assert program.run("memory-tool", "read", "first", "{", "--agent", "a1").code == 1
+
+
+def test_a_read_of_the_past_names_its_state_on_stderr(program: Program) -> None:
+    read = program.run("records", "list", "first", "--as-of", "n:1")
+
+    assert [item["content"] for item in read.lines[0]["items"]] == ["tea"]
+    assert re.fullmatch(r"as of 20\S+Z \(n:1\)\n", read.err)

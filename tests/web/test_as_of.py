@@ -1,15 +1,20 @@
 """Calls with `as_of` read a store as it was: the records, the order and the scores of then."""
 
+import asyncio
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import quote
 
 import pytest
 
+from memrelay import connect, connect_sync
+from memrelay.errors import RelayError
 from tests.support.bundles import make_commands
-from tests.support.calls import call
+from tests.support.calls import call, call_all, make_call
 from tests.support.erasures import await_erasure, files_with
 from tests.support.http import ask
+from tests.support.waiting import wait_for
 from tests.support.web_system import WebSystem
 
 
@@ -79,3 +84,49 @@ def test_what_cannot_be_shown_is_refused_with_the_reason(web_system: WebSystem, 
     assert "the last one is n:1" in refusal(web_system, f"{path}?as_of=n:9", 422)
     other = refusal(web_system, f"/v1/pipelines/{uid}/memories?as_of=n:1", 400)
     assert "unknown parameter 'as_of'" in other
+
+
+def test_clients_read_the_past_and_name_its_state(web_system: WebSystem, uid: str) -> None:
+    with connect_sync(web_system.url) as client:
+        assert client.last_read is None
+        tea = client.records.create(uid, "green tea")
+        client.records.delete(uid, tea.guid)
+
+        found = client.records.list(uid, as_of="n:1").items
+        assert [one.content for one in found] == ["green tea"]
+        assert client.last_read is not None
+        assert (client.last_read.change, client.last_read.incomplete) == (1, 0)
+        same = client.operate("records.get", {"guid": tea.guid}, pipeline=uid, as_of="n:1")
+        assert same["content"] == "green tea"
+        with pytest.raises(RelayError, match="the last one is n:2"):
+            client.records.list(uid, as_of="n:9")
+
+    async def read_state() -> int | None:
+        async with connect(web_system.url) as client:
+            await client.records.list(uid, as_of="n:2")
+            return client.last_read and client.last_read.change
+
+    assert asyncio.run(read_state()) == 2
+
+
+def test_http_answers_202_while_a_state_is_made_and_python_waits(web_system: WebSystem) -> None:
+    uid = web_system.deploy(*make_commands())
+    client = web_system.system.client
+    client.enter_together(uid, [f"/write tea number {n}" for n in range(9_000)])
+    client.await_quiet(uid)
+    web_system.start_web(WEB__CALL_TIMEOUT_S="1")
+    others = [make_call(uid, "records.list", {"limit": 1}, as_of=f"n:{n}") for n in range(2, 8)]
+    root = web_system.system.root
+    with ThreadPoolExecutor(1) as pool:
+        read = pool.submit(call_all, web_system.system, *others)
+        wait_for(lambda: any(root.glob(".asof-*/*.db")), "the first state is being made")
+
+        pending = web_system.get(f"/v1/pipelines/{uid}/records?limit=1&as_of=n:1")
+        with connect_sync(web_system.url) as python:
+            found = python.records.list(uid, as_of="n:1")
+
+        assert pending.status == 202
+        assert int(pending.headers["retry-after"]) >= 1
+        assert "call again" in pending.json["detail"]
+        assert found.total == 1
+        assert [one["output"]["total"] for one in read.result()] == [2, 3, 4, 5, 6, 7]

@@ -74,7 +74,11 @@ def test_an_operation_is_documented_as_declared(document: dict[str, Any], name: 
     operation = all_operations()[name]
     place = route_of(operation)
     item = document["paths"][place.path][place.method.lower()]
-    no_fields = {"uid", "store"} if selects_store(operation) else {"uid"}
+    no_fields = {
+        "uid",
+        *(["store"] if selects_store(operation) else []),
+        *(["as_of"] if operation.takes_as_of else []),
+    }
     given = {one["name"] for one in item["parameters"] if one["in"] != "header"} - no_fields
     body = (
         item.get("requestBody", {})
@@ -88,6 +92,7 @@ def test_an_operation_is_documented_as_declared(document: dict[str, Any], name: 
     in_header = {"if_version"} if place.has_if_match else set()
     assert given | body.keys() | in_header == input_schema(operation)["properties"].keys()
     assert ("Idempotency-Key" in {one["name"] for one in item["parameters"]}) is operation.mutates
+    assert ({"202", "410"} <= item["responses"].keys()) is operation.takes_as_of
 
 
 def test_the_routes_of_agents_are_documented_for_their_callers(document: dict[str, Any]) -> None:

@@ -34,6 +34,8 @@ IN_PATH = ("guid", "id", "key", "uri")
 IN_QUERY = ("GET", "DELETE")
 # This field is the If-Match header.
 IN_HEADER = "if_version"
+# The header of an answer with the state that a call with `as_of` has read.
+AS_OF_HEADER = "Memrelay-As-Of"
 # This field can also be the header If-None-Match: *. Its operation answers whether it `won`.
 IF_ABSENT = "if_absent"
 # The output field that shows whether a create made a new record.

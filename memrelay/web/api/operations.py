@@ -13,7 +13,6 @@ import orjson
 from aiohttp import hdrs, web
 from aiohttp.typedefs import Handler
 from msgspec.structs import replace
-from multidict import istr
 from pydantic import ValidationError
 
 from memrelay.bus.errors import CallFailed, NoAnswer
@@ -56,6 +55,7 @@ from memrelay.web.api.answers import (
 from memrelay.web.api.messages import parse_message_id
 from memrelay.web.api.operation_routes import (
     ACTION,
+    AS_OF_HEADER,
     IF_ABSENT,
     IN_HEADER,
     IN_PATH,
@@ -98,7 +98,6 @@ AGENT_STORE = "stores"
 ENDPOINTS, REFERENCES = "endpoints", ("url", "secret")
 # The state that a call with `as_of` has read.
 READ_STATE = web.RequestKey("read_state", dict)
-AS_OF_HEADER = istr("Memrelay-As-Of")
 # The value of ACTION for a new record.
 CREATED = "created"
 # Hexadecimal digits of the id of an agent's call.
@@ -309,7 +308,7 @@ def _make_response(
         return json_response(output)
     if IF_ABSENT in route_of(operation).body_fields:
         check_absence(request, won=output["won"])
-    etag = {hdrs.ETAG: f'"{output["version"]}"'} if "version" in output else {}
+    etag: dict[str, str] = {hdrs.ETAG: f'"{output["version"]}"'} if "version" in output else {}
     if etag and is_unchanged(request, output["version"]):
         return web.Response(status=304, headers=etag)
     if (state := request.get(READ_STATE)) is not None:

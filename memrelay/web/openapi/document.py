@@ -150,6 +150,11 @@ OPERATION_ERRORS = {
     504: "No answer in time. Retry-After tells when to retry.",
 }
 # Errors of every route.
+# The answers to a call with `as_of`.
+PAST_ERRORS = {
+    202: "The state of then is still being made. Retry after the time in Retry-After.",
+    410: "The state of then is no longer known. The detail names the earliest one.",
+}
 COMMON_ERRORS = {
     400: "The request is malformed.",
     403: "A page of another site sent the request.",
@@ -278,6 +283,8 @@ def _describe_operation(
         errors = errors | CONFLICT
     if route.has_if_match:
         errors = errors | {412: "The record has another version."}
+    if operation.takes_as_of:
+        errors = errors | PAST_ERRORS
     item: Json = {
         "operationId": operation.name,
         "tags": [operation.noun],
