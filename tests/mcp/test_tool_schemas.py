@@ -29,8 +29,9 @@ FIELDS = {
 }
 # Arguments that are no fields of an operation, or have texts of their own.
 OWN = {
-    "memory_search": {"store"},
-    "memory_read": {"offset", "store", "memory"},
+    "memory_recall": {"as_of"},
+    "memory_search": {"store", "as_of"},
+    "memory_read": {"offset", "store", "memory", "as_of"},
     "memory_write": {"append_to", "idempotency_key"},
     "memory_change": {"restore"},
     "memory_forget": {"guid"},

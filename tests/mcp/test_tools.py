@@ -260,3 +260,21 @@ def test_a_forgotten_fact_is_listed_restored_and_has_a_history(call: ToolCaller)
     assert {one["record"]["id"] for one in states if "record" in one} == {fact}
     assert call("memory_read", guid=fact)["content"] == FACT
     assert call("memory_recall", query="what does Ada drink")["entry_ids"] == [fact]
+
+
+def test_notes_and_facts_are_read_as_they_were(call: ToolCaller) -> None:
+    note = call("memory_write", content="The harbor opens at six")["guid"]
+    fact = call("memory_remember", text=FACT)["id"]
+    then = "n:2"
+    call("memory_change", guid=note, content="The harbor opens at seven")
+    call("memory_forget", guid=fact)
+
+    (found,) = call("memory_read", as_of=then)["items"]
+    assert found["content"] == "The harbor opens at six"
+    assert call("memory_read", guid=fact, as_of=then)["content"] == FACT
+    assert call("memory_read", memory="*", as_of=then)["items"][0]["id"] == fact
+    assert call("memory_recall", query="what does Ada drink", as_of=then)["entry_ids"] == [fact]
+    assert call("memory_recall", query="what does Ada drink")["entry_ids"] == []
+    assert len(call("memory_search", query="six", as_of=then, mode="fts")["items"]) == 1
+    with pytest.raises(ToolError, match="RFC 3339"):
+        call("memory_read", as_of="yesterday")

@@ -61,6 +61,9 @@ CALLS: list[tuple[str, dict[str, Any]]] = [
     ("memory_recall", {"query": "what does Ada drink"}),
     ("memory_recall", {"query": "chess", "memory": "people", "tags": ["games"]}),
     ("memory_recall", {"query": "chess", "limit": 1, "token_budget": 100}),
+    ("memory_read", {"as_of": "n:2", "order": "asc"}),
+    ("memory_search", {"query": "harbor", "as_of": "n:1"}),
+    ("memory_read", {"as_of": "yesterday"}),
     ("memory_remember", {"text": ""}),
     ("memory_read", {"unknown": 1}),
     ("memory_sing", {"song": "none"}),
@@ -125,13 +128,13 @@ def comparable(found: list[Any], uid_pattern: str = r"[\w-]+") -> list[str]:
     return texts
 
 
-def test_40_calls_have_equal_answers_over_three_transports(web_system: WebSystem) -> None:
+def test_43_calls_have_equal_answers_over_three_transports(web_system: WebSystem) -> None:
     transports = ("stdio", HANDSHAKE, STATELESS)
 
     stdio, handshake, stateless = (
         comparable(asyncio.run(answers(connect(web_system, transport)))) for transport in transports
     )
 
-    assert len(CALLS) == 40
+    assert len(CALLS) == 43
     assert stdio == handshake
     assert handshake == stateless

@@ -268,12 +268,12 @@ class _LazyStore:
         self._stack, self._turn = ExitStack(), Lock()
         self._store: Any = None
 
-    def operate(self, name: str, input: Mapping[str, Any]) -> Any:
+    def operate(self, name: str, input: Mapping[str, Any], *, as_of: str = "") -> Any:
         """Call an operation on the file. Raises MemoryFault."""
         with self._turn:
             if self._store is None:
                 self._store = self._open()
-        return self._store.operate(name, input)
+        return self._store.operate(name, input, as_of=as_of)
 
     def close(self) -> None:
         """Close the file, if it was opened."""

@@ -49,9 +49,16 @@ class Target(Protocol):
         """Return whether the client's key has the access of an operation."""
 
     async def call(
-        self, operation: str, input: JsonObject, *, store: str = "", idempotency_key: str = ""
+        self,
+        operation: str,
+        input: JsonObject,
+        *,
+        store: str = "",
+        idempotency_key: str = "",
+        as_of: str = "",
     ) -> Any:
-        """Call an operation and return its output as JSON values.
+        """Call an operation and return its output as JSON values. `as_of` reads the state of a
+        past time.
 
         Raises ToolError: the operation refused the call, the key lacks its access, or nobody
         answered in time.

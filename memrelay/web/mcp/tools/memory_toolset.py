@@ -44,10 +44,15 @@ MEMORY: JsonObject = {
     "type": "string",
     "description": "Lists its facts; `*`: of all memories.",
 }
-FACT_NAMES = ("memory", "tags", "filter", "order", "limit", "cursor", "deleted")
+FACT_NAMES = ("memory", "tags", "filter", "order", "limit", "cursor", "deleted", "as_of")
+# The arguments that say where to read.
+WHERE = ("store", "as_of")
 # What a fact shows of its record.
 SHOWN_OF_FACT = ("content", "source", "tags", "created_at", "updated_at", "version")
 STORE: JsonObject = {"type": "string", "description": "By default the first."}
+# Only the first of the tools explains it, as all texts of the list cost tokens.
+AS_OF: JsonObject = {"type": "string"}
+PAST_TIME: JsonObject = AS_OF | {"description": "A past time."}
 OFFSET: JsonObject = {
     "type": "integer",
     "minimum": 0,
@@ -132,6 +137,7 @@ def _describe_omitted(found: JsonObject) -> str:
         "token_budget": Field(RECALL, "token_budget"),
         "min_score": Field(RECALL, "min_score"),
         "timezone": Field(RECALL, "timezone"),
+        "as_of": PAST_TIME,
     },
     output=object_of({"text": "string", "entry_ids": "array"}, "text", "entry_ids"),
     hints=READS,
@@ -143,8 +149,11 @@ async def memory_recall(target: Target, given: JsonObject) -> JsonObject:
     if "tags" in given:
         wanted["entry_tags"] = given["tags"]
     budget = min(given.get("token_budget", DEFAULT_BUDGET), MAX_TOKENS)
+    as_of = given.get("as_of", "")
     while True:
-        found: JsonObject = await target.call(RECALL, wanted | {"token_budget": budget})
+        found: JsonObject = await target.call(
+            RECALL, wanted | {"token_budget": budget}, as_of=as_of
+        )
         size = size_of(found)
         if size <= MAX_BYTES:
             return found
@@ -160,14 +169,15 @@ async def memory_recall(target: Target, given: JsonObject) -> JsonObject:
         "kind": Field(LIST, "kind"),
         "scope": Field(LIST, "scope"),
         "tags": Field(LIST, "tags"),
-        "filter": FREE_FORM | {"description": "As in memory_search."},
+        "filter": FREE_FORM,
         "order": Field(LIST, "order"),
         "limit": Field(LIST, "limit", LIST_LIMIT),
         "cursor": Field(LIST, "cursor"),
         "deleted": Field(LIST, "deleted"),
         "memory": MEMORY,
         "offset": OFFSET,
-        "store": STORE,
+        "store": {"type": "string"},
+        "as_of": AS_OF,
     },
     output=object_of(
         {"content": "string", "next_offset": "integer", "items": "array", "next_cursor": "string"}
@@ -180,17 +190,17 @@ async def memory_read(target: Target, given: JsonObject) -> JsonObject:
         return await _read_one(target, given)
     if given.get("memory"):
         return await _list_facts(target, given)
-    refuse_extra(given, (*LIST_NAMES, "store"), "a list has no part of a text")
+    refuse_extra(given, (*LIST_NAMES, *WHERE), "a list has no part of a text")
     wanted = leave_facts_out(pick(given, *LIST_NAMES))
-    return await _list(target, wanted, given.get("store", ""), without_empty)
+    return await _list(target, wanted, pick(given, *WHERE), without_empty)
 
 
 async def _read_one(target: Target, given: JsonObject) -> JsonObject:
-    refuse_extra(given, ("guid", "offset", "store"), "`guid` selects one record")
+    refuse_extra(given, ("guid", "offset", *WHERE), "`guid` selects one record")
     if is_entry_id(given["guid"]):
-        record = await target.call(READ_FACT, {"id": given["guid"]})
+        record = await target.call(READ_FACT, {"id": given["guid"]}, **pick(given, "as_of"))
     else:
-        record = await target.call(READ_ONE, pick(given, "guid"), store=given.get("store", ""))
+        record = await target.call(READ_ONE, pick(given, "guid"), **pick(given, *WHERE))
     return fit_record(without_empty(record), given.get("offset", 0))
 
 
@@ -207,14 +217,15 @@ def leave_facts_out(wanted: JsonObject) -> JsonObject:
 async def _list_facts(target: Target, given: JsonObject) -> JsonObject:
     refuse_extra(given, FACT_NAMES, "`memory` lists facts")
     names = await _list_memories(target)
-    wanted = pick(given, *FACT_NAMES[1:]) | {"kind": KIND}
+    wanted = pick(given, *FACT_NAMES[1:-1]) | {"kind": KIND}
     if given["memory"] != ALL_MEMORIES:
         found = [one for one, name in names.items() if given["memory"] in (one, name)]
         if not found:
             known = ", ".join(dict.fromkeys(names.values())) or "none"
             raise ToolError(f"there is no memory {given['memory'][:128]!r}; known: {known[:500]}")
         wanted["scope"] = found[0]
-    return await _list(target, wanted, FACT_STORE, lambda view: to_fact(view, names))
+    where = {"store": FACT_STORE} | pick(given, "as_of")
+    return await _list(target, wanted, where, lambda view: to_fact(view, names))
 
 
 async def _list_memories(target: Target) -> dict[str, str]:
@@ -243,12 +254,15 @@ def to_fact(view: JsonObject, names: Mapping[str, str] | None = None) -> JsonObj
 
 
 async def _list(
-    target: Target, given: JsonObject, store: str, show: Callable[[JsonObject], JsonObject]
+    target: Target, given: JsonObject, where: JsonObject, show: Callable[[JsonObject], JsonObject]
 ) -> JsonObject:
-    """Return a page. If it is too large, ask again for the records that fit, to get the cursor."""
+    """Return a page. If it is too large, ask again for the records that fit, to get the cursor.
+
+    `where` has the store and the time to read, if they are given.
+    """
     wanted = {"limit": LIST_LIMIT} | given
     while True:
-        page = await target.call(LIST, wanted, store=store)
+        page = await target.call(LIST, wanted, **where)
         views = [show(view) for view in page["items"]]
         items = fit_items(views, lambda view, room: fit_record(view, room=room))
         if len(items) == len(views):
@@ -274,6 +288,7 @@ async def _list(
         "explain": Field(SEARCH, "explain"),
         "timezone": Field(SEARCH, "timezone"),
         "store": STORE,
+        "as_of": AS_OF,
     },
     output=object_of({"items": "array", "left_out": "integer"}, "items"),
     hints=READS,
@@ -283,7 +298,7 @@ async def memory_search(target: Target, given: JsonObject) -> JsonObject:
     wanted = {"mode": SEARCH_MODE, "limit": SEARCH_LIMIT} | leave_facts_out(
         pick(given, *SEARCH_NAMES)
     )
-    found = await target.call(SEARCH, wanted, store=given.get("store", ""))
+    found = await target.call(SEARCH, wanted, **pick(given, *WHERE))
     explanation = found.get("explanation")
     hits = [one | {"record": without_empty(one["record"])} for one in found["items"]]
     answer = without_empty(pick(found, "degraded", "nothing"))

@@ -1,7 +1,7 @@
 """The targets of a client over stdio: a pipeline over the bus, or a file. Neither needs HTTP."""
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,7 @@ from msgspec import structs
 from pydantic import ValidationError
 
 from memrelay.bus.errors import BusError
-from memrelay.bus.request import UNAVAILABLE, NewCall, Requester
+from memrelay.bus.request import SNAPSHOT_PENDING, UNAVAILABLE, NewCall, Requester
 from memrelay.bus.streams.entry import LONGEST_ID, is_valid_id
 from memrelay.memory.engine.identity import CONTEXTS, VOUCHED
 from memrelay.memory.errors import MemoryFault, StoreBusy
@@ -55,7 +55,13 @@ class BusTarget:
         return any(scope in self.connection.get_scopes() for scope in scopes)
 
     async def call(
-        self, operation: str, input: JsonObject, *, store: str = "", idempotency_key: str = ""
+        self,
+        operation: str,
+        input: JsonObject,
+        *,
+        store: str = "",
+        idempotency_key: str = "",
+        as_of: str = "",
     ) -> Any:
         """Call an operation in the pipeline. Raises ToolError."""
         called = known_operation(operation)
@@ -70,6 +76,7 @@ class BusTarget:
             store,
             self.connection.actor,
             idempotency_key if called.mutates else "",
+            as_of=as_of,
         )
         try:
             output = await self._send(call)
@@ -94,7 +101,7 @@ class BusTarget:
         answer = await self.connection.requester.call(sealed, self.connection.timeout_s)
         if (error := answer.get("error")) is None:
             return await keys.open_output(uid, call.op, answer["output"])
-        if error["code"] == UNAVAILABLE:
+        if error["code"] in (UNAVAILABLE, SNAPSHOT_PENDING):
             raise retry_later(error["detail"])
         raise refuse(error["detail"], describe_faults(error.get("faults", ())))
 
@@ -103,7 +110,7 @@ class BusTarget:
 class FileTarget:
     """A store file. `operate` runs an operation on it: `EmbeddedStore.operate`."""
 
-    operate: Callable[[str, Mapping[str, Any]], Any]
+    operate: Callable[..., Any]
 
     @property
     def uid(self) -> str:
@@ -115,7 +122,13 @@ class FileTarget:
         return True
 
     async def call(
-        self, operation: str, input: JsonObject, *, store: str = "", idempotency_key: str = ""
+        self,
+        operation: str,
+        input: JsonObject,
+        *,
+        store: str = "",
+        idempotency_key: str = "",
+        as_of: str = "",
     ) -> Any:
         """Call an operation on the file. Raises ToolError."""
         if store not in ("", FACT_STORE):
@@ -125,7 +138,7 @@ class FileTarget:
         # As a pipeline does. The file alone would accept texts in the place of numbers.
         _encode_input(known_operation(operation), input)
         try:
-            return await asyncio.to_thread(self.operate, operation, input)
+            return await asyncio.to_thread(self.operate, operation, input, as_of=as_of)
         except StoreBusy as error:
             raise retry_later(str(error)) from error
         except MemoryFault as error:

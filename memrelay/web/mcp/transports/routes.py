@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
+from msgspec.structs import replace
 
 from memrelay.bus.errors import BusError
 from memrelay.bus.request import NewCall
@@ -182,13 +183,21 @@ class HttpTarget:
         return not get_caller(self.request).scopes.isdisjoint(scopes)
 
     async def call(
-        self, operation: str, input: JsonObject, *, store: str = "", idempotency_key: str = ""
+        self,
+        operation: str,
+        input: JsonObject,
+        *,
+        store: str = "",
+        idempotency_key: str = "",
+        as_of: str = "",
     ) -> Any:
         """Call an operation in the pipeline. Raises ToolError."""
         if not is_valid_id(idempotency_key):
             raise refuse(f"`idempotency_key` must have at most {LONGEST_ID} printable characters")
         try:
-            return await self._call(operation, input, store, idempotency_key)
+            call = await self._make_call(operation, input, store, idempotency_key)
+            output = await send_call(self.request, replace(call, as_of=as_of))
+            return hide_stored_text(self.request, all_operations()[operation], output)
         except Problem as problem:
             raise _as_tool_error(problem) from problem
         except BusError as error:
@@ -196,13 +205,14 @@ class HttpTarget:
         except (StoreBusy, StoreBroken) as error:
             raise retry_later(str(error)) from error
 
-    async def _call(self, name: str, input: JsonObject, store: str, call_id: str) -> Any:
+    async def _make_call(self, name: str, input: JsonObject, store: str, call_id: str) -> NewCall:
+        """Return the call, if the caller's key has its access."""
         operation, request = all_operations()[name], self.request
         caller = get_caller(request)
         caller.check_any(scopes_of(operation), self.uid)
         check_command(caller, operation, input)
         await get_services(request).directory.find(self.uid)
-        call = NewCall(
+        return NewCall(
             self.uid,
             name,
             validate_input(operation, input),
@@ -211,7 +221,6 @@ class HttpTarget:
             caller.name or ACTOR,
             call_id if operation.mutates else "",
         )
-        return hide_stored_text(request, operation, await send_call(request, call))
 
 
 def _as_tool_error(problem: Problem) -> ToolError:
