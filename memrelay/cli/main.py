@@ -38,6 +38,7 @@ GROUPS = {
     "Pipelines": {
         "deploy": "Check a bundle and activate it.",
         "check": "Check a bundle without deploying it.",
+        "test": "Ask golden questions and check what is found.",
         "ls": "List the active pipelines.",
         "rm": "Deactivate a pipeline.",
         "versions": "List all versions of a pipeline.",

@@ -106,6 +106,7 @@ def accepts(names: tuple[str, ...], sender: str) -> bool:
 
 
 LONGEST_INTERVAL_S = 31_622_400  # a leap year
+MAX_PATH = 4096  # characters
 MAX_INPUTS_DAYS = 366
 INTERVAL_SCHEMA: JsonDict = {
     "anyOf": [
@@ -478,3 +479,6 @@ class Bundle(Part):
     inputs_days: float = Field(0, ge=0, le=MAX_INPUTS_DAYS, strict=True)
     """Days for which the stores keep each input of the pipeline, so that `memrelay replay` can run
     it again. 0 keeps none."""
+    golden_questions: str = Field("", max_length=MAX_PATH)
+    """A file of golden questions, relative to that of the bundle, for `memrelay deploy
+    --require-tests`."""

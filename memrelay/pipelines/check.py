@@ -109,6 +109,7 @@ def _check_object(
         embedded=frozenset(store.memory_id for store in stores.values() if store.vectors),
         timezone=zone,
         inputs_days=bundle.inputs_days,
+        golden_questions=bundle.golden_questions,
         message_checks=message_checks,
         endpoints=tuple(endpoints.values()),
     )

@@ -116,7 +116,8 @@ class CheckedBundle:
     in hex. `public` are the names of its public swarms. `languages` are those of its declared
     stores, by memory_id. `feeds` are the declared stores with a change feed, and
     `embedded` those with vectors. `timezone` is the zone of queries that name none.
-    Its stores keep inputs for `inputs_days`, 0 for none.
+    Its stores keep inputs for `inputs_days`, 0 for none. `golden_questions` is a file, relative to
+    that of the bundle, or "".
     `message_checks` are the schemas of its swarms by name. `endpoints` are those that it declares.
     """
 
@@ -132,6 +133,7 @@ class CheckedBundle:
     embedded: frozenset[str] = frozenset()
     timezone: str = DEFAULT_ZONE
     inputs_days: float = 0
+    golden_questions: str = ""
     message_checks: Mapping[str, MessageCheck] = field(default_factory=dict)
     endpoints: tuple[DeclaredEndpoint, ...] = ()
 

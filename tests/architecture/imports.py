@@ -49,6 +49,10 @@ RULES = {
     ),
     "cli": Allowed(own=PACKAGES, blocks_by_name=True),
     "tracing": Allowed(own=("bus",)),
+    "questions": Allowed(
+        own=("memory", "blocks.patterns", "pipelines.report", "pipelines.rules"),
+        never=(*REDIS, "aiohttp", "apsw"),
+    ),
     "client": Allowed(
         own=("memory", "bus.codec", "bus.message", "errors", "web.api.operation_routes"),
         never=(*REDIS, "apsw"),

@@ -1,0 +1,101 @@
+"""`memrelay test PIPELINE FILE`: ask golden questions and check what is found."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from memrelay.cli.commands.export import write_atomically
+from memrelay.cli.composition import fail, find_uid, run, run_with_settings
+from memrelay.cli.golden_questions import ask_pipeline, load_questions
+from memrelay.cli.operation_command import AnswerTimeout, Time
+from memrelay.cli.options import Json, pipeline_argument
+from memrelay.cli.settings import Settings
+from memrelay.cli.terminal.output import print_json, print_line
+from memrelay.embedded.store import EmbeddedStore, open_store
+from memrelay.memory.errors import MemoryFault
+from memrelay.questions.model import Question
+from memrelay.questions.reports import make_junit, report_lines
+from memrelay.questions.run import Call, Outcome, SearchRefused, ask_all
+
+STORE_FILE = ".db"
+Target = Annotated[
+    str,
+    pipeline_argument(
+        "The uid or the name of the pipeline, or a store file (.db) without a server."
+    ),
+]
+File = Annotated[
+    Path,
+    typer.Argument(metavar="FILE", help="Golden questions (docs/golden-questions.md)."),
+]
+JUnit = Annotated[
+    Path | None, typer.Option("--junit", metavar="FILE", help="Also write JUnit XML to this file.")
+]
+
+
+@dataclass(frozen=True, slots=True)
+class FileSearch:
+    """Runs calls on an open store file. The names of stores in the questions are ignored."""
+
+    store: EmbeddedStore
+
+    async def __call__(self, call: Call) -> dict[str, Any]:
+        """Return the output. Raises SearchRefused."""
+        try:
+            output: dict[str, Any] = self.store.operate(call.operation, call.input)
+        except MemoryFault as error:
+            raise SearchRefused(str(error)) from error
+        return output
+
+
+def test(
+    pipeline: Target,
+    file: File,
+    *,
+    as_of: Time = "",
+    junit: JUnit = None,
+    wait: AnswerTimeout = 30.0,
+    as_json: Json = False,
+) -> None:
+    """Ask golden questions, and print those that do not find what they must.
+
+    The exit code is 0 if all pass, 1 if one fails, and 2 if the file is invalid.
+    """
+    if pipeline.endswith(STORE_FILE) and Path(pipeline).is_file():
+        if as_of:
+            fail("a store file has no --as-of; name a pipeline that a worker serves")
+        store, questions = Path(pipeline), load_questions(file)
+        outcomes = run_with_settings(lambda _: _ask_file(store, questions))
+    else:
+
+        async def command(settings: Settings) -> list[Outcome]:
+            uid = await find_uid(settings, pipeline)
+            return await ask_pipeline(settings, uid, load_questions(file, uid), as_of, wait)
+
+        outcomes = run(command)
+    _report(outcomes, pipeline, junit, as_json=as_json)
+
+
+def _ask_file(path: Path, questions: Sequence[Question]) -> list[Outcome]:
+    """Return the outcomes of questions to a store file. Raises MemoryFault."""
+    with open_store(path) as store:
+        return asyncio.run(ask_all(questions, FileSearch(store)))
+
+
+def _report(outcomes: Sequence[Outcome], suite: str, junit: Path | None, *, as_json: bool) -> None:
+    """Write the reports. End the command with exit code 1 if a question did not pass."""
+    if junit is not None:
+        document = make_junit(suite, outcomes)
+        write_atomically(junit, lambda output: output.write(document))
+    if as_json:
+        for outcome in outcomes:
+            print_json(outcome.as_json())
+    else:
+        for line in report_lines(outcomes):
+            print_line(line)
+    if not all(outcome.passed for outcome in outcomes):
+        raise typer.Exit(1)

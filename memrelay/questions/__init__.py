@@ -1,0 +1,1 @@
+"""Golden questions: searches with the results that they must, may or must not find."""
