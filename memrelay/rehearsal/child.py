@@ -11,6 +11,7 @@ import time
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import orjson
@@ -150,8 +151,15 @@ def _refuse(event: str, args: tuple[Any, ...]) -> None:
         raise PermissionError(f"a rehearsal may not use {event}")
 
 
+def _end_with_worker() -> None:
+    """End when the worker is gone, which holds the other end of stdin."""
+    os.read(sys.stdin.fileno(), 1)
+    os._exit(1)
+
+
 def main(folder: Path) -> None:
     """Run the rehearsal of a folder, and write its report."""
+    Thread(target=_end_with_worker, daemon=True).start()
     setup = read_setup(folder)
     _limit(setup)
     use_folders([Path(one) for one in setup.block_folders])

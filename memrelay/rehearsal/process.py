@@ -33,7 +33,8 @@ class RehearsalProcess:
         with log.open("wb") as output:
             self._process = subprocess.Popen(
                 [sys.executable, "-P", "-m", "memrelay.rehearsal.child", str(self._folder)],
-                stdin=subprocess.DEVNULL,
+                # Its end tells the process that the worker is gone.
+                stdin=subprocess.PIPE,
                 stdout=output,
                 stderr=output,
                 cwd=self._folder,
@@ -42,11 +43,12 @@ class RehearsalProcess:
             )
         if self._stopped:
             self._process.kill()
-        try:
-            code = self._process.wait(longest_s)
-        except subprocess.TimeoutExpired:
-            self.stop(f"it took longer than {longest_s:g} s")
-            code = self._process.wait()
+        with self._process:
+            try:
+                code = self._process.wait(longest_s)
+            except subprocess.TimeoutExpired:
+                self.stop(f"it took longer than {longest_s:g} s")
+                code = self._process.wait()
         report = self._folder / REPORT
         if code == 0 and not self._stopped and report.exists():
             found: dict[str, Any] = orjson.loads(report.read_bytes())

@@ -2,16 +2,17 @@
 
 import hashlib
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from memrelay.rehearsal import runner
-from memrelay.rehearsal.child import BundleInvalid, rehearse
+from memrelay.rehearsal.child import BundleInvalid, read_progress, rehearse
 from memrelay.rehearsal.process import RehearsalProcess
 from tests.rehearsal.helpers import LivePipeline, prepare
 from tests.support.bundles import make_agent, make_bundle, make_memory, make_relay
+from tests.support.waiting import wait_for
 
 WRITE, KEEP = make_relay("write", "^/write (.*)", flags="s"), make_memory("write")
 BUNDLE = make_bundle("p", WRITE, KEEP)
@@ -41,14 +42,16 @@ def live(tmp_path: Path) -> Iterator[LivePipeline]:
     live.close()
 
 
-def run_harm(live: LivePipeline, tmp_path: Path, harm: str) -> dict[str, Any]:
-    """Rehearse a candidate with a block that runs a statement instead of each write."""
+def prepare_harm(
+    live: LivePipeline, tmp_path: Path, harm: str, processor_s: int = 3
+) -> RehearsalProcess:
+    """Return a rehearsal of a candidate with a block that runs a statement instead of a write."""
     (tmp_path / "blocks").mkdir()
     (tmp_path / "blocks" / "harm.py").write_text(BLOCK.format(harm=harm))
     candidate = make_bundle("p", WRITE, make_agent("harm", "harm", senders="dispatch_write"))
     folders = [str(tmp_path / "blocks")]
-    prepare(live, tmp_path / "r", candidate, block_folders=folders, processor_s=3)
-    return RehearsalProcess(tmp_path / "r").run(60)
+    prepare(live, tmp_path / "r", candidate, block_folders=folders, processor_s=processor_s)
+    return RehearsalProcess(tmp_path / "r")
 
 
 @pytest.mark.parametrize(
@@ -58,7 +61,7 @@ def run_harm(live: LivePipeline, tmp_path: Path, harm: str) -> dict[str, Any]:
 def test_a_candidate_that_ends_the_process_is_reported(
     harm: str, reason: str, live: LivePipeline, tmp_path: Path
 ) -> None:
-    report = run_harm(live, tmp_path, harm)
+    report = prepare_harm(live, tmp_path, harm).run(60)
 
     assert report["status"] == "failed"
     assert report["reason"].startswith("the candidate: ") and reason in report["reason"]
@@ -72,12 +75,24 @@ def test_what_a_rehearsal_may_not_do_becomes_a_dead_letter(
     live.stores.close_all()
     before = digest_files(live.root)
 
-    report = run_harm(live, tmp_path, FORBIDDEN[name])
+    report = prepare_harm(live, tmp_path, FORBIDDEN[name]).run(60)
 
     assert report["status"] == "done" and report["own_blocks"], report
     assert report["counts"] | {"records_missing": 2, "dead_letters": 2} == report["counts"]
     assert name in report["dead_letters"][0]["candidate"]["error"].lower()
     assert digest_files(live.root) == before
+
+
+def test_the_process_ends_with_its_worker(live: LivePipeline, tmp_path: Path) -> None:
+    process = prepare_harm(live, tmp_path, "while True: pass", 60)
+    with ThreadPoolExecutor(1) as threads:
+        ended = threads.submit(process.run, 60)
+        wait_for(lambda: read_progress(tmp_path / "r").startswith("the candidate"), "it runs", 30)
+
+        assert process._process is not None and process._process.stdin is not None
+        process._process.stdin.close()
+
+        assert "exit code 1" in ended.result()["reason"]
 
 
 def digest_files(root: Path) -> dict[str, str]:

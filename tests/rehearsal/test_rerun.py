@@ -12,10 +12,10 @@ from memrelay.memory.engine.memory_id import store_path
 from memrelay.memory.engine.store import Store
 from memrelay.rehearsal.setup import THEN
 from tests.rehearsal.helpers import LivePipeline
-from tests.support.bundles import Json, make_bundle, make_memory, make_relay
+from tests.support.bundles import Json, make_agent, make_bundle, make_memory, make_relay
 
 WORDS = ["tea", "coffee", "meeting", "monday", "budget", "review", "café", "日本", "sugar", "milk"]
-SORTS = ["write"] * 3 + ["key", "create", "update", "delete", "tag", "entry"]
+SORTS = ["write"] * 3 + ["key", "create", "update", "delete", "tag", "memory", "entry", "fact"]
 A, B = "instances/p/a", "instances/p/b"
 STATE = (
     "SELECT guid, number, scope, kind, source, tags, created_at, updated_at, key, owner, data, "
@@ -23,8 +23,11 @@ STATE = (
 )
 
 
-def make_two_stores(kind: str) -> Json:
-    """Return a bundle in which `/a` writes to one store, `/b` to another, and `/both` to both."""
+def make_stores(kind: str) -> Json:
+    """Return a bundle in which `/a` writes to one store, `/b` to another, and `/both` to both.
+
+    `/entry` writes to a named memory, and `/fact` sets a fact.
+    """
     relays = [make_relay(name, f"^/(?:{name}|both) (.*)", flags="s") for name in "ab"]
     writers = [
         make_memory(
@@ -32,7 +35,17 @@ def make_two_stores(kind: str) -> Json:
         )
         for one in "ab"
     ]
-    return make_bundle("p", *relays, *writers)
+    entry = make_agent(
+        "entry",
+        "memory_entry_write",
+        {"memory_id": "instances/p/memories", "memory": "facts", "update_threshold": 0.5},
+        senders="dispatch_entry",
+    )
+    fact = make_agent(
+        "fact", "remember", {"memory_id": "instances/p/stores/facts"}, senders="dispatch_fact"
+    )
+    relays += [make_relay("entry", "^/entry (.*)"), make_relay("fact", "^/fact (.*)")]
+    return make_bundle("p", *relays, *writers, entry, fact)
 
 
 class History:
@@ -50,7 +63,7 @@ class History:
             if self.random.random() < 0.2:  # a crash before the acknowledgement
                 self.live.run(*entries)
             if self.random.random() < 0.05:
-                self.live.deploy(make_two_stores(self.random.choice(["note", "fact"])))
+                self.live.deploy(make_stores(self.random.choice(["note", "fact"])))
 
     def note(self, outcomes: Any) -> None:
         for outcome in outcomes:
@@ -74,7 +87,10 @@ class History:
             return self.live.call("records.update", store, guid=guid, content=text)
         if sort == "tag":
             return self.live.call("records.update", store, guid=guid, tags=[text.split()[0]])
-        if sort == "entry":
+        if sort in ("entry", "fact"):
+            text = f"{text.split()[0]} = {text}" if sort == "fact" else text
+            return self.live.entry(f"/{sort} {text}")
+        if sort == "memory":
             memory = self.random.choice(["one", "two"])
             return self.live.call("memories.create", "", name=memory)
         return self.live.call(f"records.{sort}", store, guid=guid)
@@ -91,12 +107,12 @@ def read_state(root: Path, memory_id: str) -> list[Any]:
 
 
 def check_seed(seed: int, root: Path) -> None:
-    live = LivePipeline(root / "live", make_two_stores("note"))
+    live = LivePipeline(root / "live", make_stores("note"))
     history = History(live, seed)
     history.live_on(10)
     since_ms = live.now_ms + 1 if seed % 3 else None
     history.live_on(15)
-    report = live.rehearse(root / "rehearsal", make_two_stores("note"), since_ms)
+    report = live.rehearse(root / "rehearsal", make_stores("note"), since_ms)
     names = live.plan.all_stores
     live.close()
 
