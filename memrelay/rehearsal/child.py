@@ -16,7 +16,7 @@ from typing import Any
 
 import orjson
 
-from memrelay.blocks.sources import use_folders
+from memrelay.blocks.sources import all_outside_sources, use_folders
 from memrelay.memory.engine.timestamps import format_time
 from memrelay.memory.errors import MemoryFault
 from memrelay.memory.search.embedding.embedder import EmbeddingOptions
@@ -77,7 +77,7 @@ def rehearse(folder: Path) -> dict[str, Any]:
         after.close()
         left_out = then.unrehearsed | after.unrehearsed
         return {
-            **describe(setup, "done"),
+            **describe(setup, "done", own_blocks=_list_own_blocks([*plans, candidate])),
             "inputs": {
                 "rehearsed": len(inputs) - len(left_out),
                 "not_rehearsed": len(left_out),
@@ -94,8 +94,10 @@ def rehearse(folder: Path) -> dict[str, Any]:
         }
 
 
-def describe(setup: Setup, status: str, reason: str = "") -> dict[str, Any]:
-    """Return the fields that every report has."""
+def describe(
+    setup: Setup, status: str, reason: str = "", own_blocks: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Return the fields that every report has. `own_blocks` are the names of those that ran."""
     return {
         "id": setup.id,
         "pipeline": setup.uid,
@@ -105,7 +107,7 @@ def describe(setup: Setup, status: str, reason: str = "") -> dict[str, Any]:
         "since": format_time(setup.since_ms),
         "until": format_time(setup.until_ms),
         "versions": [{"version": one.version, "hash": one.hash} for one in setup.versions],
-        "own_blocks": bool(setup.block_folders),
+        "own_blocks": own_blocks,
     }
 
 
@@ -121,7 +123,14 @@ def _make_plan(setup: Setup, source: bytes, name: str, from_ms: int = 0) -> Date
     has_steps = len(plan.stores) > 1 or any(
         one.flow is not None or one.block.executor is not None for one in bundle.agents
     )
-    return DatedPlan(from_ms, plan, has_steps)
+    blocks = frozenset(one.block.name for one in bundle.agents)
+    return DatedPlan(from_ms, plan, has_steps, blocks)
+
+
+def _list_own_blocks(plans: Sequence[DatedPlan]) -> list[str]:
+    """Return the names of the blocks of `blocks.paths` that the plans use."""
+    own = {source.name for source in all_outside_sources() if source.file is not None}
+    return sorted(own & {name for one in plans for name in one.blocks})
 
 
 def _notes(setup: Setup, plans: Sequence[DatedPlan], candidate: Plan) -> list[str]:

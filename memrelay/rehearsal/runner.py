@@ -92,12 +92,14 @@ class Noted:
 class DatedPlan(NamedTuple):
     """A plan that serves from `from_ms` on, Unix ms.
 
-    If it `has_steps`, a message may continue in another store, later, or after a request.
+    If it `has_steps`, a message may continue in another store, later, or after a request. `blocks`
+    are the names of its blocks.
     """
 
     from_ms: int
     plan: Plan
     has_steps: bool
+    blocks: frozenset[str]
 
 
 class RehearsedBatch(Batch):

@@ -6,9 +6,7 @@ store.
 
 import asyncio
 import os
-import time
 from collections.abc import Collection, Coroutine, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from secrets import token_hex
@@ -22,7 +20,13 @@ from memrelay.bus.codec import encode
 from memrelay.bus.message import new_message
 from memrelay.logs import get_logger
 from memrelay.memory.control.catalog import Deployed
-from memrelay.memory.engine.copy import FOR_REHEARSAL, REPORTS, clear_reports, temporary_path
+from memrelay.memory.engine.copy import (
+    FOR_REHEARSAL,
+    REPORTS,
+    clear_old_reports,
+    clear_reports,
+    temporary_path,
+)
 from memrelay.memory.engine.memory_id import list_stores
 from memrelay.memory.engine.timestamps import format_time
 from memrelay.memory.errors import MemoryFault, RecordNotFound, Refused
@@ -43,7 +47,6 @@ if TYPE_CHECKING:
 
 log = get_logger(__name__)
 Result = TypeVar("Result")
-KEPT_S = 7 * 86_400
 # Versions of a pipeline that a period may have, the latest.
 MOST_VERSIONS = 50
 CATALOG_S = 30.0
@@ -208,7 +211,6 @@ class PipelineRehearsals:
         self, request: CreateRehearsal, since_ms: int | None, until_ms: int | None
     ) -> RehearsalView:
         """Start a rehearsal. Raises Refused."""
-        remove_old(self._folder)
         return _view_running(self._rehearsals.start(self._plan, request, since_ms, until_ms))
 
     def get(self, ident: str, start: int, nbytes: int) -> Rehearsal:
@@ -229,7 +231,7 @@ class PipelineRehearsals:
 
     def list(self) -> list[RehearsalView]:
         """Return all rehearsals, the latest first."""
-        remove_old(self._folder)
+        clear_old_reports(self._rehearsals.root)
         running = self._find_running()
         views = [] if running is None else [_view_running(running)]
         paths = sorted(self._folder.glob("*.json"), reverse=True)
@@ -286,15 +288,6 @@ def cut_page(report: dict[str, Any], start: int, nbytes: int) -> tuple[dict[str,
                 return page, number - 1
             page[name].append(item)
     return page, None
-
-
-def remove_old(folder: Path) -> None:
-    """Remove the reports of a pipeline that are too old, and drafts of a killed worker."""
-    oldest_s = time.time() - KEPT_S
-    for path in folder.glob("*"):
-        with suppress(FileNotFoundError):
-            if path.stat().st_mtime < oldest_s:
-                path.unlink()
 
 
 def _serving(versions: Sequence[Deployed], period: tuple[int, int]) -> Iterator[Deployed]:

@@ -273,3 +273,38 @@ def test_words_that_differ_are_marked() -> None:
         ("-", " hot"),
         ("+", " very cold"),
     ]
+
+
+def test_public_messages_are_reported_and_go_nowhere(tmp_path: Path) -> None:
+    def telling(text: str) -> Json:
+        teller = make_agent(
+            "teller", "template", {"template": text}, senders="dispatch_write", to="news"
+        )
+        reader = make_memory("write", senders="teller", alias="reader", kind="news")
+        reader |= {"agent_rec_swarm": "news"}
+        swarms = [{"name": "news", "visibility": "public"}]
+        return make_bundle("p", WRITE, teller, reader, swarms=swarms)
+
+    live = LivePipeline(tmp_path / "live", telling("{{ text }}"))
+    live.say("/write tea")
+    report = live.rehearse(tmp_path / "r", telling("News: {{ text }}"))
+    live.close()
+
+    (message,) = report["messages"]
+    assert message["then"] | {"is_public": True, "swarm": "news", "text": "tea"} == message["then"]
+    assert message["candidate"]["text"] == "News: tea"
+    assert not report["records"]
+
+
+def test_each_input_runs_under_the_version_of_its_time(tmp_path: Path) -> None:
+    live = LivePipeline(tmp_path / "live", BUNDLE)
+    live.say("/write tea")
+    live.deploy(make_bundle("p", WRITE, make_memory("write", kind="fact")))
+    live.say("/write coffee")
+
+    report = live.rehearse(tmp_path / "r", BUNDLE)
+    live.close()
+
+    assert len(report["versions"]) == 2
+    (record,) = report["records"]
+    assert record["fields"] == {"kind": ["fact", "observation"]}, record

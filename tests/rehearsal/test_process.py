@@ -77,7 +77,7 @@ def test_what_a_rehearsal_may_not_do_becomes_a_dead_letter(
 
     report = prepare_harm(live, tmp_path, FORBIDDEN[name]).run(60)
 
-    assert report["status"] == "done" and report["own_blocks"], report
+    assert report["status"] == "done" and report["own_blocks"] == ["harm"], report
     assert report["counts"] | {"records_missing": 2, "dead_letters": 2} == report["counts"]
     assert name in report["dead_letters"][0]["candidate"]["error"].lower()
     assert digest_files(live.root) == before

@@ -7,9 +7,9 @@ from typing import Any
 
 import orjson
 
-from memrelay.memory.engine.copy import REPORTS
+from memrelay.memory.engine.copy import REPORT_S, REPORTS, clear_copies
 from memrelay.rehearsal.output import LISTS
-from memrelay.rehearsal.service import KEPT_S, cut_page, remove_old, write_report
+from memrelay.rehearsal.service import cut_page, write_report
 
 
 def make_report(count: int) -> dict[str, Any]:
@@ -38,9 +38,9 @@ def test_a_report_is_removed_after_7_days(tmp_path: Path) -> None:
     write_report(tmp_path, "p", make_report(1))
     write_report(tmp_path, "p", make_report(1) | {"id": "b2"})
     folder = tmp_path / REPORTS / "p"
-    old_s = time.time() - KEPT_S - 60
+    old_s = time.time() - REPORT_S - 60
     os.utime(folder / "a1.json", (old_s, old_s))
 
-    remove_old(folder)
+    clear_copies(tmp_path)
 
     assert [path.name for path in folder.iterdir()] == ["b2.json"]

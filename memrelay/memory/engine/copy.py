@@ -4,6 +4,7 @@ import fcntl
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
@@ -38,8 +39,9 @@ FOR_SCRUB, FOR_EXPORT, FOR_SNAPSHOT, FOR_PAST, FOR_REHEARSAL = PREFIXES = (
     ".asof-",
     ".rehearsal-",
 )
-# The folder of the memory root with the reports of rehearsals, which quote records.
-REPORTS = ".rehearsals"
+# The folder of the memory root with the reports of rehearsals, which quote records, and how long
+# they are kept.
+REPORTS, REPORT_S = ".rehearsals", 7 * 86_400
 # Schema version since which records have checksums.
 CHECKSUMS_SINCE = 4
 # Schema version since which earlier versions of records are kept.
@@ -136,10 +138,20 @@ def temporary_path(root: Path, prefix: str) -> Iterator[Path]:
 
 
 def clear_copies(root: Path) -> None:
-    """Remove copies left by killed programs, which no program holds."""
+    """Remove copies left by killed programs, which no program holds, and old reports."""
+    clear_old_reports(root)
     for folder in [found for prefix in PREFIXES for found in root.glob(f"{prefix}*")]:
         with suppress(OSError), _lock_folder(folder):
             shutil.rmtree(folder)
+
+
+def clear_old_reports(root: Path) -> None:
+    """Remove the reports of rehearsals after REPORT_S, and drafts of a killed worker."""
+    oldest_s = time.time() - REPORT_S
+    for path in (root / REPORTS).glob("*/*"):
+        with suppress(FileNotFoundError):
+            if path.stat().st_mtime < oldest_s:
+                path.unlink()
 
 
 def clear_reports(root: Path) -> None:
