@@ -9,7 +9,9 @@ from memrelay.blocks.contract import Call, Transient
 class Operations(Protocol):
     """Calls operations of the block's pipeline."""
 
-    async def call(self, name: str, given: Mapping[str, Any], store: str, key: str) -> Any:
+    async def call(
+        self, name: str, given: Mapping[str, Any], store: str, key: str, as_of: str = ""
+    ) -> Any:
         """Return the output of an operation. Raises OperationFailed."""
 
 
@@ -46,13 +48,20 @@ class AsyncCall(Call, kw_only=True, gc=False):
         return self.deferred_call
 
     async def operate(
-        self, name: str, given: Mapping[str, Any], *, store: str = "", key: str = ""
+        self,
+        name: str,
+        given: Mapping[str, Any],
+        *,
+        store: str = "",
+        key: str = "",
+        as_of: str = "",
     ) -> Any:
         """Call an operation of the pipeline, such as `records.create`, and return its output.
 
         `given` is its input, and `store` its `memory_id` (by default the pipeline's first). A
         repeated call has no second effect: its idempotency key is the id of the deferred call with
-        the number of the operation within this call, or with `key`. Raises OperationFailed, and
+        the number of the operation within this call, or with `key`. `as_of` reads the state of a
+        past time. Raises OperationFailed, and
         OperationUnavailable while the pipeline does not answer.
         """
-        return await self.operations.call(name, given, store, key)
+        return await self.operations.call(name, given, store, key, as_of)

@@ -387,7 +387,13 @@ class RunningCall(Protocol):
         """
 
     async def operate(
-        self, name: str, given: Mapping[str, Any], *, store: str = "", key: str = ""
+        self,
+        name: str,
+        given: Mapping[str, Any],
+        *,
+        store: str = "",
+        key: str = "",
+        as_of: str = "",
     ) -> Any:
         """Call an operation of the pipeline, as `AsyncCall.operate` does."""
 

@@ -2,7 +2,7 @@
 results."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import cached_property
 from typing import Annotated, Any
@@ -12,13 +12,14 @@ import orjson
 from msgspec.structs import replace
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from memrelay.blocks.contract import BlockArgs, Call, Transient
+from memrelay.blocks.contract import BlockArgs, Call, DeferredCall, Transient
 from memrelay.blocks.json_values import OptionalExpression, Selection, make_selection
 from memrelay.blocks.templates import MAX_OUTPUT, MAX_SOURCE, OutputTemplate
 from memrelay.bus.message import JSON, Message
 from memrelay.memory.engine import memory_id as memory_ids
 from memrelay.memory.engine.filter_sql import Given, compiled
 from memrelay.memory.engine.time_zones import check_zone
+from memrelay.memory.engine.timestamps import CHANGE_NUMBER, malformed_as_of, parse_ms
 from memrelay.memory.errors import Refused, ResultTooLarge, VectorPending
 from memrelay.memory.operations import Context
 from memrelay.memory.records import data as tag_lists
@@ -47,12 +48,20 @@ def _check_kind(kind: str) -> str:
     return kind
 
 
+def _check_as_of(value: str) -> str:
+    if value and not CHANGE_NUMBER.fullmatch(value) and parse_ms(value) is None:
+        raise ValueError(malformed_as_of(value))
+    return value
+
+
 def _check_template(value: str) -> str:
     if value:
         OutputTemplate(value)
     return value
 
 
+# A wider form of `as_of` than the check accepts.
+AS_OF_PATTERN = r"^(|n:[0-9]+|[0-9]+|[0-9]{4}-.+)$"
 # Fields that `identify_user` sets in a message.
 USER_ID, USER_CONTEXT = "user_id", "user_context"
 DEFAULT_LANGUAGE = languages.DEFAULT_LANGUAGE
@@ -60,6 +69,9 @@ Language = Annotated[str, AfterValidator(languages.check_language)]
 # A store with records of any model, and also the built-in store of the items.
 AnyMemoryId = Annotated[str, AfterValidator(_check_memory_id)]
 MemoryId = Annotated[AnyMemoryId, AfterValidator(_refuse_closed)]
+AsOf = Annotated[
+    str, AfterValidator(_check_as_of), Field(json_schema_extra={"pattern": AS_OF_PATTERN})
+]
 # The kind of records that a block writes.
 NewKind = Annotated[str, AfterValidator(_check_kind)]
 Tags = Annotated[
@@ -74,6 +86,10 @@ Seconds = Annotated[int, Field(ge=1, le=10**10)]
 
 # Messages' worth of records to read for a template, which may use little of each record.
 TEMPLATE_READS = 8
+# What reads the past, loaded with the first such read.
+READ_PAST = "memrelay.blocks.past_reads:read_past"
+EXECUTE_PAST = "memrelay.blocks.past_reads:execute"
+ReadPast = Callable[..., Message | DeferredCall]
 # For the field `left_out` of an envelope.
 LEFT_OUT_BYTES = 40
 # What clients and webhooks send in place of the name of a person. Nobody has these names, because
@@ -183,6 +199,9 @@ class ListingArgs(MemoryArgs):
     """Only records that match this filter, an object ([filters.md](filters.md))."""
     output_template: Template = ""
     """Formats each record; the results are joined without a separator, as `text/plain`."""
+    as_of: AsOf = ""
+    """Read the store as it was ([time.md](time.md)): a time in RFC 3339 or Unix ms, or a change as
+    in `n:1204`. The read is a deferred call of at most 1,000 records."""
 
     @cached_property
     def template(self) -> OutputTemplate | None:

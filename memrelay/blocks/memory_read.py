@@ -3,11 +3,19 @@
 from functools import cached_property
 from typing import Literal
 
-from memrelay.blocks.contract import Call
-from memrelay.blocks.memory_args import NO_MEMORY_ID, Count, ListingArgs
+from memrelay.blocks.contract import Call, DeferredCall
+from memrelay.blocks.memory_args import (
+    EXECUTE_PAST,
+    NO_MEMORY_ID,
+    READ_PAST,
+    Count,
+    ListingArgs,
+    ReadPast,
+)
 from memrelay.blocks.registry import block
 from memrelay.bus.message import Message
 from memrelay.memory.engine.filter_sql import Given
+from memrelay.memory.engine.models import load
 from memrelay.memory.records.reading import ReadInput, read, read_fitting
 
 UNRANKED = (
@@ -49,13 +57,21 @@ class ReadArgs(ListingArgs):
         )
 
 
-@block("memory_read", ReadArgs)
-def memory_read(call: Call, args: ReadArgs) -> Message:
+@block("memory_read", ReadArgs, deferred_call=EXECUTE_PAST)
+def memory_read(call: Call, args: ReadArgs) -> Message | DeferredCall:
     """Return an array of records, or the text of the template. The text of the message is
     ignored."""
     if not args.memory_id:
         return call.error(NO_MEMORY_ID)
+    if args.as_of:
+        return _read_past(call, args)
     request = ReadInput(args.max_bytes(call), *args.read_options)
     if request.limit is None:
         return args.answer_best(call, read_fitting(call.tx, request))
     return args.answer(call, read(call.tx, request))
+
+
+def _read_past(call: Call, args: ReadArgs) -> Message | DeferredCall:
+    given = {"order": args.order, "offset": args.offset} | args.filters("kind", "scope", "source")
+    read_past: ReadPast = load(READ_PAST)
+    return read_past(call, args, "records.list", given, args.limit)

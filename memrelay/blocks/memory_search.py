@@ -2,17 +2,20 @@
 limit and modes are ours)."""
 
 from functools import cached_property
-from typing import Self
+from typing import Any, Self
 
 from pydantic import model_validator
 
-from memrelay.blocks.contract import Call
+from memrelay.blocks.contract import Call, DeferredCall
 from memrelay.blocks.memory_args import (
     DEFAULT_LANGUAGE,
+    EXECUTE_PAST,
     NO_MEMORY_ID,
+    READ_PAST,
     Count,
     Language,
     ListingArgs,
+    ReadPast,
     Tags,
     find_timezone,
     retry_when_ready,
@@ -20,6 +23,7 @@ from memrelay.blocks.memory_args import (
 from memrelay.blocks.registry import block
 from memrelay.bus.message import Message
 from memrelay.memory.engine.filter_sql import Given
+from memrelay.memory.engine.models import load
 from memrelay.memory.errors import VectorPending
 from memrelay.memory.search.query import (
     HALF_LIFE_DAYS,
@@ -30,6 +34,9 @@ from memrelay.memory.search.query import (
     Weight,
 )
 from memrelay.memory.search.search import Mode, SearchInput, search, search_best, search_explained
+
+# Records of a ranked search of the past without a limit.
+RANKED_LIMIT = 10
 
 
 class SearchArgs(ListingArgs):
@@ -101,12 +108,14 @@ class SearchArgs(ListingArgs):
         return self if self.language else self.model_copy(update={"language": language})
 
 
-@block("memory_search", SearchArgs)
-def memory_search(call: Call, args: SearchArgs) -> Message:
+@block("memory_search", SearchArgs, deferred_call=EXECUTE_PAST)
+def memory_search(call: Call, args: SearchArgs) -> Message | DeferredCall:
     """Return an array of records, best first, or the text of the template. An empty text returns
     []."""
     if not args.memory_id:
         return call.error(NO_MEMORY_ID)
+    if args.as_of:
+        return _search_past(call, args)
     filters, tags, limit, mode, language, given = args.search_fields
     query = SearchInput(
         call.text,
@@ -128,3 +137,17 @@ def memory_search(call: Call, args: SearchArgs) -> Message:
         return args.answer(call, search(call.tx, query))
     except VectorPending as awaited:
         raise retry_when_ready(awaited) from awaited
+
+
+def _search_past(call: Call, args: SearchArgs) -> Message | DeferredCall:
+    if not call.text.strip():
+        return args.answer(call, [])
+    given: dict[str, Any] = {**args.filters("kind", "scope")}
+    if args.mode != "fts":
+        given |= {"recency": args.recency, "importance": args.importance}
+    given |= {"query": call.text, "tags": args.tags, "mode": args.mode, "language": args.language}
+    given |= {"recency_days": args.recency_days, "timezone": find_timezone(call)}
+    given["explain"] = args.explain and not args.output_template
+    read_past: ReadPast = load(READ_PAST)
+    limit = RANKED_LIMIT if args.limit is None and args.mode != "fts" else args.limit
+    return read_past(call, args, "records.search", given, limit)

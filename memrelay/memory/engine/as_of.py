@@ -5,7 +5,6 @@ that ended it, and `moments` has the time of each commit. So the state after a c
 record and version that began by then and had not ended.
 """
 
-import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -14,11 +13,15 @@ import apsw
 from memrelay.memory.engine.models import list_hooks, list_named_hooks, list_row_lines, load
 from memrelay.memory.engine.store import Store
 from memrelay.memory.engine.table import StoreTable
-from memrelay.memory.engine.timestamps import format_time, parse_ms
+from memrelay.memory.engine.timestamps import (
+    CHANGE_NUMBER,
+    format_time,
+    malformed_as_of,
+    parse_ms,
+)
 from memrelay.memory.engine.versions import State, StoredRecord, Version, stored_records
 from memrelay.memory.errors import Refused, TooOld
 
-NUMBER = re.compile(r"n:(\d{1,18})", re.ASCII)
 FIRST = "SELECT change, at_ms FROM moments WHERE change >= ? ORDER BY change LIMIT 1"
 LAST = "SELECT change, at_ms FROM moments WHERE change <= ? ORDER BY change DESC LIMIT 1"
 LARGEST = 2**62
@@ -57,16 +60,13 @@ class PastStates(StoreTable):
         TooOld.
         """
         first = self._find(FIRST, 0)
-        if (number := NUMBER.fullmatch(as_of)) is not None:
+        if (number := CHANGE_NUMBER.fullmatch(as_of)) is not None:
             found = self._find(FIRST, change := int(number[1]))
             if found.change < change:
                 raise Refused(f"change {change} does not exist; the last one is n:{found.change}")
             found = found._replace(change=change)
         elif (at_ms := parse_ms(as_of)) is None:
-            raise Refused(
-                f"{as_of!r} is no time for `as_of`: use RFC 3339 as in 2026-11-24T09:00:00Z, Unix "
-                "ms, or the number of a change as in n:1204"
-            )
+            raise Refused(malformed_as_of(as_of))
         else:
             found = self._at(at_ms, first)
         if found.change < first.change or found.at_ms < first.at_ms:

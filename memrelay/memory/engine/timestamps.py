@@ -11,6 +11,9 @@ Moment = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
 # The end of the year 9999, the last time that RFC 3339 can express.
 LAST_MS = 253_402_300_799_999
 
+# The number of a change, in place of a time.
+CHANGE_NUMBER = re.compile(r"n:(\d{1,18})", re.ASCII)
+
 _RFC_3339 = re.compile(
     r"\d{4}-\d\d-\d\d([Tt]\d\d:\d\d(:\d\d(\.\d{1,9})?)?([Zz]|[+-]\d\d:\d\d)?)?", re.ASCII
 )
@@ -28,6 +31,14 @@ def format_time(unix_ms: int) -> str:
     # A float of seconds loses milliseconds for times centuries from now.
     moment = _EPOCH + timedelta(milliseconds=valid_ms)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def malformed_as_of(text: str) -> str:
+    """Return the rule that a text for `as_of` breaks."""
+    return (
+        f"{text[:100]!r} is no time for `as_of`: use RFC 3339 as in 2026-11-24T09:00:00Z, Unix ms, "
+        "or the number of a change as in n:1204"
+    )
 
 
 def next_change_ms(now_ms: int, before_ms: int) -> int:

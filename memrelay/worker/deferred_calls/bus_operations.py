@@ -20,7 +20,7 @@ from memrelay.bus.errors import (
     MalformedMessage,
     NoOwner,
 )
-from memrelay.bus.request import REFUSED, UNAVAILABLE, NewCall, Requester
+from memrelay.bus.request import REFUSED, SNAPSHOT_PENDING, UNAVAILABLE, NewCall, Requester
 from memrelay.bus.streams.ingress import IngressLimits
 from memrelay.guarded_http.rules import PUBLIC_ONLY, OutgoingRules
 from memrelay.logs import get_logger
@@ -104,7 +104,9 @@ class CallOperations:
         self._bus, self._uid, self._actor = bus, uid, actor
         self._deferred_call_id, self._count = deferred_call_id, 0
 
-    async def call(self, name: str, given: Mapping[str, Any], store: str, key: str) -> Any:
+    async def call(
+        self, name: str, given: Mapping[str, Any], store: str, key: str, as_of: str = ""
+    ) -> Any:
         """Return the output of an operation. Raises OperationFailed and OperationUnavailable."""
         if self._deferred_call_id in self._bus.cancelled:
             raise OperationFailed(REFUSED, "the deferred call was cancelled")
@@ -113,6 +115,8 @@ class CallOperations:
         if operation is None:
             known = ", ".join(all_operations())
             raise OperationFailed(REFUSED, f"unknown operation {name!r}; known are {known}")
+        if as_of and not operation.takes_as_of:
+            raise OperationFailed(REFUSED, f"{name} has no `as_of`; omit it")
         number = f"={key}" if key else str(self._count)
         call = NewCall(
             self._uid,
@@ -122,10 +126,11 @@ class CallOperations:
             store,
             self._actor,
             f"{self._deferred_call_id}/{number}" if operation.mutates else "",
+            as_of=as_of,
         )
         answer = await self._bus.send(call)
         if (error := answer.get("error")) is not None:
-            if error["code"] == UNAVAILABLE:
+            if error["code"] in (UNAVAILABLE, SNAPSHOT_PENDING):
                 raise _make_unavailable(self._uid, name, error["detail"])
             raise OperationFailed(error["code"], error["detail"])
         return answer["output"]

@@ -101,9 +101,15 @@ class _Running:
         return self._bus.secrets.read_to_send(reference, host, self.pipeline)
 
     async def operate(
-        self, name: str, given: Mapping[str, Any], *, store: str = "", key: str = ""
+        self,
+        name: str,
+        given: Mapping[str, Any],
+        *,
+        store: str = "",
+        key: str = "",
+        as_of: str = "",
     ) -> Any:
-        return await self._operations.call(name, given, store, key)
+        return await self._operations.call(name, given, store, key, as_of)
 
     async def share(
         self, key: str, open_it: Callable[[], AbstractAsyncContextManager[Shared]]
