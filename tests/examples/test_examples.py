@@ -48,7 +48,7 @@ def test_each_example_is_listed_and_has_commands() -> None:
     listed = re.findall(r"^\| \[(\w+)\]", (EXAMPLES / "README.md").read_text(), re.MULTILINE)
 
     assert sorted(listed) == NAMES
-    assert len(NAMES) == 8
+    assert len(NAMES) == 9
     assert all(list_commands(name) for name in NAMES)
 
 
@@ -139,6 +139,19 @@ def test_the_recipe_reduces_events_to_the_newest_of_each_service(reader: Reader)
 
     assert sorted(first[0].splitlines()) == ["- The api lost its database", "- mail is late"]
     assert second == first
+
+
+@pytest.mark.slow
+def test_golden_questions_find_what_a_lower_threshold_loses(reader: Reader) -> None:
+    shown = run_all(reader, "rehearsal")
+
+    (first, trial, corrected) = [one for one in shown if "passed, " in one]
+    assert first == corrected == "4 questions: 4 passed, 0 failed\n"
+    assert re.findall(r"FAILED  (.*)", trial) == ["When does Globex pay?", "allergies"]
+    deployed, on_tuesday, now = shown[-3:]
+    assert '"version":2' in deployed
+    assert "within thirty days" in now and "within thirty days" not in on_tuesday
+    assert "Globex pays by invoice" in on_tuesday
 
 
 @pytest.mark.parametrize("name", NAMES)
