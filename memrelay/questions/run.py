@@ -117,6 +117,25 @@ async def ask_all(questions: Sequence[Question], search: Search) -> list[Outcome
     return [outcomes[at] for at in range(len(questions))]
 
 
+def ask_in_turn(questions: Sequence[Question], search: Callable[[Call], Json]) -> list[Outcome]:
+    """Return the outcomes of a search that does not wait for others. It needs no event loop."""
+
+    async def answer(call: Call) -> Json:
+        return search(call)
+
+    async def ask() -> list[Outcome]:
+        memory_ids = await _find_memories({one.memory for one in questions if one.memory}, answer)
+        return [await _ask(question, memory_ids, answer) for question in questions]
+
+    try:
+        # Nothing suspends it.
+        ask().send(None)
+    except StopIteration as ended:
+        outcomes: list[Outcome] = ended.value
+        return outcomes
+    raise AssertionError("a search without an event loop has waited")
+
+
 async def _find_memories(names: set[str], search: Search) -> dict[str, str]:
     """Return the ids of these named memories, by name and by id. Unknown ones are missing."""
     found: dict[str, str] = {}

@@ -1,6 +1,5 @@
 """`memrelay test PIPELINE FILE`: ask golden questions and check what is found."""
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +18,7 @@ from memrelay.embedded.store import EmbeddedStore, open_store
 from memrelay.memory.errors import MemoryFault
 from memrelay.questions.model import Question
 from memrelay.questions.reports import make_junit, report_lines
-from memrelay.questions.run import Call, Outcome, SearchRefused, ask_all
+from memrelay.questions.run import Call, Outcome, SearchRefused, ask_in_turn
 
 STORE_FILE = ".db"
 Target = Annotated[
@@ -43,7 +42,7 @@ class FileSearch:
 
     store: EmbeddedStore
 
-    async def __call__(self, call: Call) -> dict[str, Any]:
+    def __call__(self, call: Call) -> dict[str, Any]:
         """Return the output. Raises SearchRefused."""
         try:
             output: dict[str, Any] = self.store.operate(call.operation, call.input)
@@ -83,7 +82,7 @@ def test(
 def _ask_file(path: Path, questions: Sequence[Question]) -> list[Outcome]:
     """Return the outcomes of questions to a store file. Raises MemoryFault."""
     with open_store(path) as store:
-        return asyncio.run(ask_all(questions, FileSearch(store)))
+        return ask_in_turn(questions, FileSearch(store))
 
 
 def _report(outcomes: Sequence[Outcome], suite: str, junit: Path | None, *, as_json: bool) -> None:
