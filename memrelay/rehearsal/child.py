@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -116,9 +117,15 @@ def _make_plan(setup: Setup, source: bytes, name: str, from_ms: int = 0) -> Date
         bundle = check(source, uid=setup.uid, timezone=setup.timezone).accepted()
     except BundleRefused as error:
         faults = "; ".join(fault.as_line() for fault in error.faults[:5])
-        raise BundleInvalid(
-            f"{name} has faults: {faults} (blocks of `blocks.paths` run only with own_blocks)"
-        ) from error
+        lacks_block = any(one.pointer.endswith("/wf_diagram_webhook") for one in error.faults)
+        hint = " (blocks of `blocks.paths` run only with own_blocks)" if lacks_block else ""
+        raise BundleInvalid(f"{name} has faults: {faults}{hint}") from error
+    # A rate only delays messages, and the inputs of a week run in seconds.
+    agents = [
+        replace(one, flow=None) if one.flow is not None and one.flow.has_only_rate else one
+        for one in bundle.agents
+    ]
+    bundle = replace(bundle, agents=tuple(agents))
     plan = Plan(bundle)
     has_steps = len(plan.stores) > 1 or any(
         one.flow is not None or one.block.executor is not None for one in bundle.agents

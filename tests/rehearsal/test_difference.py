@@ -308,3 +308,18 @@ def test_each_input_runs_under_the_version_of_its_time(tmp_path: Path) -> None:
     assert len(report["versions"]) == 2
     (record,) = report["records"]
     assert record["fields"] == {"kind": ["fact", "observation"]}, record
+
+
+def test_rates_delay_nothing_and_bursts_are_not_rehearsed(tmp_path: Path) -> None:
+    def flowing(**flow: Any) -> Json:
+        return make_bundle("p", WRITE, KEEP | {"wf_flow": flow})
+
+    live = LivePipeline(tmp_path / "live", BUNDLE)
+    live.say("/write tea", "/write coffee")
+    rated = live.rehearse(tmp_path / "rate", flowing(rate="1/3600s"))
+    burst = live.rehearse(tmp_path / "burst", flowing(debounce_s=5))
+    live.close()
+
+    assert rated["equal"] and rated["inputs"]["rehearsed"] == 2, format_report(rated)
+    assert burst["inputs"]["not_rehearsed"] == 2
+    assert "wf_flow" in burst["inputs"]["reasons"][0]["reason"]
