@@ -13,8 +13,9 @@ SHARED = (
     *("endpoint_rules", "errors", "field_descriptions", "operations", "seal_keys", "validation"),
 )
 BELOW = tuple(f"{MEMORY}.{name}" for name in (*CORE, *SHARED))
-# The imports between models: recipes put items and entries of the others into a context.
-BETWEEN = {"recipes": ("named_memories", "shared_stores")}
+# The imports between models: recipes put items and entries of the others into a context, and
+# rehearsals run kept inputs.
+BETWEEN = {"recipes": ("named_memories", "shared_stores"), "rehearsals": ("inputs",)}
 # Packages and folders that reach models only through their manifests and operations.
 WITHOUT_MODELS = (
     *("worker", "bus", "pipelines"),

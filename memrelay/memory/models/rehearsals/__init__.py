@@ -4,6 +4,6 @@ from memrelay.memory.engine.models import Model
 
 MODEL = Model(
     name="rehearsals",
-    faces=("rehearsal", "cli.commands.rehearse", "worker.background.rehearsals"),
+    faces=("rehearsal", "cli.commands.rehearse"),
     nouns={"rehearsals": ("rehearsals",)},
 )
