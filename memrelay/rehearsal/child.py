@@ -1,6 +1,6 @@
 """The process that runs a rehearsal: `python -m memrelay.rehearsal.child FOLDER`.
 
-It has the lowest priority, limits of its own, no address of a bus and no secrets, and can open no
+It has the lowest priority, limits, no address of a bus and no secrets, and can open no
 socket and start no program.
 """
 

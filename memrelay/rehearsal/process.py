@@ -1,4 +1,4 @@
-"""Starts the child process of a rehearsal, and says why it ended."""
+"""Starts the child process of a rehearsal, and reports why it ended."""
 
 import signal
 import subprocess
@@ -57,7 +57,7 @@ class RehearsalProcess:
         return describe(read_setup(self._folder), "failed", reason)
 
     def stop(self, reason: str) -> None:
-        """End the process. The report says why."""
+        """End the process. The report has the reason."""
         self._stopped = reason
         if self._process is not None:
             self._process.kill()

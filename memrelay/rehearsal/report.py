@@ -31,7 +31,7 @@ class ReportBuilder:
     def build(self, difference: Difference) -> dict[str, Any]:
         """Return the counts and lists of differences.
 
-        `truncated` says that the lists lack some, which are counted.
+        `truncated` means that the lists lack some, which are counted.
         """
         webhooks, requests = _split(difference.requests)
         notes = {

@@ -81,7 +81,7 @@ class Decision(NamedTuple):
 
 @dataclass(slots=True)
 class Noted:
-    """What one input has led to, besides its records."""
+    """The effects of one input besides its records."""
 
     messages: list[Published] = field(default_factory=list)
     dead_letters: list[Failed] = field(default_factory=list)

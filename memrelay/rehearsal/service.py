@@ -55,7 +55,7 @@ STOPPED, DELETED = "the rehearsal was stopped: ", "it was deleted"
 
 @dataclass(slots=True, eq=False)
 class _Running:
-    """The rehearsal that runs. `stopped` is the reason, "" while nobody stops it."""
+    """The rehearsal that runs. `stopped` is the reason to stop it, "" for none."""
 
     id: str
     plan: Plan

@@ -1,10 +1,9 @@
-"""What a rehearsal needs, as files in its folder: the period, the bundles, the inputs, and limits.
+"""The files in the folder of a rehearsal.
 
-setup     this page's Setup
-inputs    the inputs in the order in which they ran
-then/     the stores as they were, for the bundles of the time
-candidate/  the same stores, for the candidate
-report.json  the result, written by the child process
+- `setup`: the period, the bundles and the limits
+- `inputs`: the inputs in the order in which they ran
+- `then/`: the stores as they were, for the bundles of the time; `candidate/`: the same stores
+- `report.json`: the result, which the child process writes
 """
 
 from collections.abc import Sequence
@@ -52,7 +51,7 @@ class Setup(Struct, frozen=True):
     # Processor time and memory of the child process.
     processor_s: int = 600
     memory_bytes: int = 1 << 30
-    # What the report tells besides.
+    # Further lines of the report.
     notes: list[str] = []
 
 

@@ -121,3 +121,22 @@ def test_a_flood_of_messages_ends_the_rehearsal(
 
     with pytest.raises(runner.Flooded, match="look for a loop"):
         rehearse(tmp_path / "r")
+
+
+@pytest.mark.slow
+def test_the_built_in_embedder_runs_within_the_limits(tmp_path: Path) -> None:
+    keeping = make_agent(
+        "keeping",
+        "memory_entry_write",
+        {"memory_id": "instances/p/memories", "memory": "facts"},
+        senders="dispatch_write",
+    )
+    bundle = make_bundle("p", WRITE, keeping)
+    live = LivePipeline(tmp_path / "live", bundle)
+    live.run(*[live.entry(f"/write customer {number} likes tea") for number in range(20)])
+    prepare(live, tmp_path / "r", bundle, embedder="local")
+    live.close()
+
+    report = RehearsalProcess(tmp_path / "r").run(60)
+
+    assert (report["status"], report["reason"]) == ("done", "") and report["equal"], report
