@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -130,3 +131,43 @@ def test_http_answers_202_while_a_state_is_made_and_python_waits(web_system: Web
         assert "call again" in pending.json["detail"]
         assert found.total == 1
         assert [one["output"]["total"] for one in read.result()] == [2, 3, 4, 5, 6, 7]
+
+
+def test_no_past_grant_opens_a_store(web_system: WebSystem, uid: str) -> None:
+    system = web_system.system
+    owner = {"agent": "a1", "store": "a1"}
+    then = {"as_of": "n:2"}
+    call(system, uid, "items.put", owner | {"key": "plan", "value": "tea"})
+    call(system, uid, "items.put", owner | {"key": "code", "value": 7})
+    granted = owner | {"grantee": "a2", "level": "read"}
+    call(system, uid, "grants.set", granted)
+    asked: dict[str, Any] = {"agent": "a2", "store": "a1"}
+
+    def keys() -> list[str]:
+        listed: list[str] = call(system, uid, "items.list", asked, **then)["keys"]
+        return listed
+
+    def denied(name: str = "items.get") -> bool:
+        given = asked | ({"key": "plan"} if name == "items.get" else {})
+        (answer,) = call_all(system, make_call(uid, name, given, **then))
+        return answer.get("error", {}).get("code") == "denied"
+
+    call(system, uid, "items.put", owner | {"key": "plan", "value": "coffee"})
+    got = call(system, uid, "items.get", asked | {"key": "plan"}, **then)
+    assert (keys(), got["value"]) == (["code", "plan"], "tea")
+
+    call(system, uid, "items.put", owner | {"key": "code", "value": 7, "in_context": False})
+    assert keys() == ["plan"], "internal entries of today are internal in the past too"
+
+    call(system, uid, "grants.remove", owner | {"grantee": "a2"})
+    assert denied() and denied("items.list")
+
+    call(system, uid, "grants.set", granted | {"ttl_s": 1})
+    assert keys() == ["plan"]
+    wait_for(denied, "the grant ends, also for reads of a time when it was in force")
+
+    call(system, uid, "grants.set", granted | {"level": "search"})
+    assert denied()
+    call(system, uid, "grants.set", granted)
+    call(system, uid, "stores.configure", {"agent": "a2", "enabled": False})
+    assert denied()

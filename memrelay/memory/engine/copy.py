@@ -82,7 +82,7 @@ def copy_database(source: Path, target: Path) -> None:
 
     It runs in one step, so it ends however fast others write. It blocks nobody.
     """
-    with _open_source(source) as reading, closing(apsw.Connection(str(target))) as writing:
+    with open_source(source) as reading, closing(apsw.Connection(str(target))) as writing:
         if not _copy_pages(reading, writing, source, target):
             raise StoreBusy(f"{source} could not be copied; try again")
 
@@ -187,7 +187,7 @@ def copy_over(source: Path, target: Path) -> None:
 
 
 @contextmanager
-def _open_source(path: Path) -> Iterator[apsw.Connection]:
+def open_source(path: Path) -> Iterator[apsw.Connection]:
     """Yield a connection that leaves the files as it found them. A log that
     reveals a crash stays.
     """

@@ -131,6 +131,11 @@ class Model:
     internal_kinds: tuple[str, ...] = ()
     # A subclass of SealKeys (memory/seal_keys.py), which seals internal values.
     seals: str = ""
+    # Tables with rights, each with its column of the expiry, "" for none. Reads of a past time use
+    # the rights of today.
+    rights: Mapping[str, str] = field(default_factory=dict)
+    # SQL that selects the guids of records that are internal, which they are in the past too.
+    internal: str = ""
     # SQL that derives tables of the model again after a salvage.
     salvage: str = ""
     # A function `(store)`: whether the built-in store has something that is searched by meaning. If
@@ -213,6 +218,11 @@ def needs_vectors(store_name: str, store: Any) -> bool:
     if not hooks:
         return bool(store.records.last_row > 0)
     return any(load(hook)(store) for hook in hooks)
+
+
+def list_rights() -> dict[str, str]:
+    """Return the tables with rights, each with its column of the expiry, "" for none."""
+    return {table: expiry for model in models().values() for table, expiry in model.rights.items()}
 
 
 def list_formats() -> dict[str, tuple[str, str]]:

@@ -12,7 +12,8 @@ from typing import NamedTuple
 import apsw
 
 from memrelay.memory.engine.as_of import PastState, take_back
-from memrelay.memory.engine.copy import FOR_PAST, copy_database, temporary_path
+from memrelay.memory.engine.copy import FOR_PAST, copy_database, open_source, temporary_path
+from memrelay.memory.engine.models import list_rights, models
 from memrelay.memory.engine.store import Store
 from memrelay.memory.search.pool import SemanticResources
 
@@ -47,6 +48,8 @@ class Snapshots:
         self._folder: Path | None = None
         self._kept: OrderedDict[SnapshotKey, tuple[Snapshot, int]] = OrderedDict()
         self._count = 0
+        # The last commit of the store whose rights a snapshot has.
+        self._renewed: dict[SnapshotKey, int] = {}
 
     def find(self, key: SnapshotKey) -> Snapshot | None:
         """Return a snapshot, None if it is not made."""
@@ -83,6 +86,27 @@ class Snapshots:
             self._remove(next(iter(self._kept)))
         return snapshot
 
+    def renew_rights(self, key: SnapshotKey, source: Path, now_ms: int) -> None:
+        """Give a snapshot the rights of the store file `source`, because no right of the past opens
+        anything. `now_ms` is today, Unix ms.
+        """
+        connection, rights = self._kept[key][0].store.connection, list_rights()
+        with open_source(source) as today, connection:
+            count = today.execute("SELECT n FROM commits").get
+            if count != self._renewed.get(key):
+                for table in rights:
+                    connection.execute(f"DELETE FROM {table}")
+                    rows = today.execute(f"SELECT * FROM {table}").fetchall()
+                    holes = ", ".join("?" * len(rows[0])) if rows else ""
+                    connection.executemany(f"INSERT INTO {table} VALUES ({holes})", rows)
+                for hidden in [one.internal for one in models().values() if one.internal]:
+                    internal = "UPDATE records SET in_context = 0 WHERE guid = ? AND in_context"
+                    connection.executemany(internal, today.execute(hidden).fetchall())
+                self._renewed[key] = count
+            for table, expiry in rights.items():
+                if expiry:
+                    connection.execute(f"DELETE FROM {table} WHERE {expiry} <= ?", (now_ms,))
+
     @property
     def _nbytes(self) -> int:
         return sum(size for _, size in self._kept.values())
@@ -95,6 +119,7 @@ class Snapshots:
 
     def _remove(self, key: SnapshotKey) -> None:
         snapshot, _ = self._kept.pop(key)
+        self._renewed.pop(key, None)
         snapshot.store.close()
         _remove(Path(snapshot.store.path))
 

@@ -24,6 +24,7 @@ from memrelay.bus.request import (
 )
 from memrelay.logs import get_logger
 from memrelay.memory.engine.as_of import PastState, PastStates
+from memrelay.memory.engine.memory_id import is_closed
 from memrelay.memory.engine.snapshots import Snapshot, SnapshotKey, Snapshots
 from memrelay.memory.engine.store import Store
 from memrelay.memory.engine.stores import OpenStores
@@ -72,10 +73,13 @@ class Found(NamedTuple):
 
 
 class PastStores:
-    """The stores of a query as they were. It has the reading methods of OpenStores."""
+    """The stores of a query as they were, with the rights of today. It has the reading methods of
+    OpenStores.
+    """
 
-    def __init__(self, snapshots: Snapshots, found: Mapping[str, Found]) -> None:
-        self._snapshots, self._found = snapshots, found
+    def __init__(self, snapshots: Snapshots, found: Mapping[str, Found], today_ms: int) -> None:
+        self._snapshots, self._found, self._today_ms = snapshots, found, today_ms
+        self._renewed = set[str]()
 
     def get(self, memory_id: str) -> Store:
         """Return a store as it was. Raises SnapshotMissing."""
@@ -84,9 +88,15 @@ class PastStores:
     def snapshot(self, memory_id: str) -> Snapshot:
         """Return the snapshot of a store. Raises SnapshotMissing."""
         found = self._found.get(memory_id)
-        snapshot = found and self._snapshots.find(SnapshotKey(memory_id, found.state.change))
-        if not snapshot:
+        if found is None:
             raise SnapshotMissing(memory_id)
+        key = SnapshotKey(memory_id, found.state.change)
+        snapshot = self._snapshots.find(key)
+        if snapshot is None:
+            raise SnapshotMissing(memory_id)
+        if is_closed(memory_id) and found.path is not None and memory_id not in self._renewed:
+            self._snapshots.renew_rights(key, found.path, self._today_ms)
+            self._renewed.add(memory_id)
         return snapshot
 
     def exists(self, memory_id: str) -> bool:
@@ -185,7 +195,9 @@ class PastQueries:
         found = dict[str, Found]()
         while True:
             try:
-                answer = await self._run(partial(_run_query, query, found, self._answer_bytes))
+                today_ms = self._shared.clock.now_ms
+                run = partial(_run_query, query, found, self._answer_bytes, today_ms)
+                answer = await self._run(run)
                 if answer is not None:
                     return answer
             except VectorPending as pending:
@@ -240,13 +252,17 @@ def _find_state(stores: OpenStores, memory_id: str, as_of: str) -> Found:
 
 
 def _run_query(
-    query: Query, found: Mapping[str, Found], answer_bytes: int, snapshots: Snapshots
+    query: Query,
+    found: Mapping[str, Found],
+    answer_bytes: int,
+    today_ms: int,
+    snapshots: Snapshots,
 ) -> bytes | None:
     """Return the answer to a query with the state that was read. None if it has to continue.
 
     Raises SnapshotMissing.
     """
-    stores = PastStores(snapshots, found)
+    stores = PastStores(snapshots, found, today_ms)
     state, incomplete = stores.snapshot(query.memory_id)[1:]
     as_of = query.question.as_of
     assert isinstance(as_of, str)

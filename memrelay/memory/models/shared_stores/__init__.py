@@ -75,6 +75,8 @@ MODEL = Model(
             has_ids_only=True,
         )
     },
+    rights={"grants": "expires_at", "contexts": "expires_at", "agent_settings": ""},
+    internal=f"SELECT guid FROM records WHERE kind = '{ITEM_KIND}' AND in_context = 0",
     seals="seals:ItemSealKeys",
     internal_kinds=(ITEM_KIND,),
     reserved=("store.",),
