@@ -594,10 +594,11 @@ class RemoteMemories(Noun):
     async def delete(self, pipeline: str, id: str, *, if_version: Strings = (),
             idempotency_key: str | None = None) -> None:
         """Delete a named memory with all its entries."""
-    async def get(self, pipeline: str, id: str) -> MemoryView:
+    async def get(self, pipeline: str, id: str, *, as_of: str = "") -> MemoryView:
         """Return one named memory."""
     async def list(self, pipeline: str, *, tags: Strings = (),
-            order: Literal["asc", "desc"] = "asc", limit: int = 50, cursor: str = "") -> MemoryPage:
+            order: Literal["asc", "desc"] = "asc", limit: int = 50, cursor: str = "",
+            as_of: str = "") -> MemoryPage:
         """List named memories, optionally by tags, in pages."""
     async def update(self, pipeline: str, id: str, *, name: str | None = None,
             description: str | None = None, tags: Strings | None = None, clear: Strings = (),
@@ -1374,10 +1375,10 @@ class BlockingMemories(Noun):
     def delete(self, pipeline: str, id: str, *, if_version: Strings = (),
             idempotency_key: str | None = None) -> None:
         """Delete a named memory with all its entries."""
-    def get(self, pipeline: str, id: str) -> MemoryView:
+    def get(self, pipeline: str, id: str, *, as_of: str = "") -> MemoryView:
         """Return one named memory."""
     def list(self, pipeline: str, *, tags: Strings = (), order: Literal["asc", "desc"] = "asc",
-            limit: int = 50, cursor: str = "") -> MemoryPage:
+            limit: int = 50, cursor: str = "", as_of: str = "") -> MemoryPage:
         """List named memories, optionally by tags, in pages."""
     def update(self, pipeline: str, id: str, *, name: str | None = None,
             description: str | None = None, tags: Strings | None = None, clear: Strings = (),
@@ -2098,10 +2099,10 @@ class EmbeddedMemories(Noun):
         """Create a named memory, which stores deduplicated entries."""
     def delete(self, id: str, *, if_version: Strings = ()) -> None:
         """Delete a named memory with all its entries."""
-    def get(self, id: str) -> MemoryView:
+    def get(self, id: str, *, as_of: str = "") -> MemoryView:
         """Return one named memory."""
     def list(self, *, tags: Strings = (), order: Literal["asc", "desc"] = "asc", limit: int = 50,
-            cursor: str = "") -> MemoryPage:
+            cursor: str = "", as_of: str = "") -> MemoryPage:
         """List named memories, optionally by tags, in pages."""
     def update(self, id: str, *, name: str | None = None, description: str | None = None,
             tags: Strings | None = None, clear: Strings = (),

@@ -265,7 +265,7 @@ def test_a_forgotten_fact_is_listed_restored_and_has_a_history(call: ToolCaller)
 def test_notes_and_facts_are_read_as_they_were(call: ToolCaller) -> None:
     note = call("memory_write", content="The harbor opens at six")["guid"]
     fact = call("memory_remember", text=FACT)["id"]
-    then = "n:2"
+    then = "n:3"
     call("memory_change", guid=note, content="The harbor opens at seven")
     call("memory_forget", guid=fact)
 

@@ -136,6 +136,8 @@ def take_back(store: Store, change: int) -> int:
         connection.executemany(TO_EMBED, ((row,) for row, _ in put_back))
         for insert, values in parts:
             connection.execute(insert, values)
+        for name in list_hooks("take_back"):
+            load(name)(connection, change)
         for name in list_hooks("salvage"):
             connection.execute(load(name))
         _forget_later(connection, change)

@@ -70,6 +70,9 @@ class Rows:
     repaired_json: tuple[str, ...] = ()
     # Whether a salvage copies the rows before the records.
     before_records: bool = False
+    # Whether the rows are earlier states, which end with the history of records. Their column
+    # `ended` has the number of the change that ended the state, `ended_at` its time, Unix ms.
+    is_history: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +139,9 @@ class Model:
     rights: Mapping[str, str] = field(default_factory=dict)
     # SQL that selects the guids of records that are internal, which they are in the past too.
     internal: str = ""
+    # A function `(connection, change)` that takes rows of the model in a copy of a store back to
+    # their state after a change.
+    take_back: str = ""
     # SQL that derives tables of the model again after a salvage.
     salvage: str = ""
     # A function `(store)`: whether the built-in store has something that is searched by meaning. If

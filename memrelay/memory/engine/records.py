@@ -188,7 +188,7 @@ class RecordTable:
         self.last_row += 1
         self.announce(CREATED, new.guid, RESTORATION if is_restored else None)
         seq = self._next_seq(new.thread, new.seq) if new.thread else None
-        stored = new._replace(seq=seq, born=self._count_change(), crc=new.checksum())
+        stored = new._replace(seq=seq, born=self.count_change(), crc=new.checksum())
         parts = parts_of(new.content)
         self._index.has_new_parts |= parts is not None
         self._new_states.append((self.last_row, *stored, parts))
@@ -300,7 +300,7 @@ class RecordTable:
 
     def extend(self, record: LongRecord, text: str, now_ms: int) -> None:
         """Append a text to a long record and keep the earlier version."""
-        born = self._count_change()
+        born = self.count_change()
         self.versions.add_begun(record.state, record.length, record.row)
         self.announce(UPDATED, record.guid, APPEND)
         self.appends.add(record, text, now_ms, born)
@@ -312,7 +312,7 @@ class RecordTable:
                 if (place := self.appends.merge(row)) is not None:
                     self._mark_changed(place)
 
-    def _count_change(self) -> int:
+    def count_change(self) -> int:
         """Return the number of the change that is about to be made."""
         self.versions.last_change += 1
         return self.versions.last_change
@@ -323,7 +323,7 @@ class RecordTable:
         """Keep the earlier version, mark the indexes and the row as changed, and return the number
         of the change.
         """
-        born = self._count_change()
+        born = self.count_change()
         self.versions.add(place, what, content)
         self.announce(UPDATED, place.guid, data)
         self._mark_changed(place, is_indexed=content == place.content)
@@ -337,7 +337,7 @@ class RecordTable:
 
     def delete(self, place: StoredRecord) -> None:
         """Delete a record and keep its last version."""
-        self._count_change()
+        self.count_change()
         self.versions.add(place, "delete")
         self.remove(place)
 
@@ -361,7 +361,7 @@ class RecordTable:
         self.complete()
         clauses, values = self._clauses(Conditions(filters))
         which = where(*clauses)
-        self._count_change()
+        self.count_change()
         self.versions.add_deleted(which, values)
         self._reset_hooks()
         return self._delete_matching(which, values, DELETED)
@@ -385,7 +385,7 @@ class RecordTable:
 
         It keeps its expiry.
         """
-        self._count_change()
+        self.count_change()
         self.versions.add_absence((*deleted._replace(number=deleted.number + 1)[:-1],))
         wanted = wanted._replace(number=deleted.number + 2, expires_at=deleted.expires_at)
         self.insert_state(wanted, is_restored=True)

@@ -4,7 +4,10 @@ Each step runs under the store's fencing epoch. Reads do not depend on it: they 
 records.
 """
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
+
+from memrelay.memory.engine.models import list_rows
 
 # The settings import HISTORY_DAYS, and most commands open no store.
 if TYPE_CHECKING:
@@ -64,7 +67,7 @@ def _next_ms(store: "Store", history_days: float, inputs_days: float | None) -> 
     versions = store.records.versions
     oldest = [
         oldest_ms
-        for oldest_ms in (versions.oldest_ms(), store.feed.oldest_ms())
+        for oldest_ms in (versions.oldest_ms(), store.feed.oldest_ms(), *_oldest_states_ms(store))
         if oldest_ms is not None
     ]
     ends = [
@@ -75,6 +78,13 @@ def _next_ms(store: "Store", history_days: float, inputs_days: float | None) -> 
         None if inputs_days is None else _next_input_ms(store, inputs_days),
     ]
     return min((end for end in ends if end is not None), default=None)
+
+
+def _oldest_states_ms(store: "Store") -> Iterator[int | None]:
+    """Yield when the oldest earlier state of a row of a model ended, Unix ms."""
+    for rows in list_rows():
+        if rows.is_history:
+            yield store.connection.execute(f"SELECT min(ended_at) FROM {rows.table}").get
 
 
 def _next_input_ms(store: "Store", inputs_days: float) -> int | None:

@@ -13,6 +13,7 @@ from typing import Any, Literal, NamedTuple
 import apsw
 
 from memrelay.memory.engine.filter_sql import UNEXPIRED, Conditions, has_expired, where
+from memrelay.memory.engine.models import list_rows
 from memrelay.memory.engine.rows import RowInsert
 from memrelay.memory.records import columns
 from memrelay.memory.records.columns import column_list
@@ -302,6 +303,10 @@ class VersionTable:
         their number.
         """
         ended = [change for (change,) in self._connection.execute(DELETE_OLDEST, (most, before_ms))]
+        for rows in list_rows():
+            if rows.is_history:
+                delete = f"DELETE FROM {rows.table} WHERE ended_at < ? RETURNING ended"
+                ended += [change for (change,) in self._connection.execute(delete, (before_ms,))]
         # The states before the last of these changes are no longer complete.
         self._connection.execute(DELETE_MOMENTS, (max(ended, default=0),))
         return len(ended)

@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Iterator
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from memrelay.memory.engine.store import Store
 from memrelay.memory.engine.vectors import Made
 from memrelay.memory.engine.versions import MAX_VERSIONS, TOGETHER
 from memrelay.memory.errors import Refused, TooOld
-from tests.memory.builders import MEMORY_ID, NOW, find, make_store, perform_at
+from tests.memory.builders import MEMORY_ID, NOW, find, make_store, perform, perform_at
 
 WORDS = (
     "tea coffee meeting monday budget review snake_case café hyphen-ated 日本 sugar milk"
@@ -26,6 +26,8 @@ RECORDS = "SELECT * FROM records ORDER BY row"
 VERSIONS = "SELECT * FROM versions ORDER BY n"
 # Makes a file as an earlier version wrote it.
 UNDO_MIGRATION = """
+DROP TABLE memory_versions;
+ALTER TABLE memories DROP COLUMN born;
 DROP TABLE moments;
 ALTER TABLE commits DROP COLUMN changes;
 ALTER TABLE appended DROP COLUMN born;
@@ -222,3 +224,48 @@ def test_vectors_of_equal_texts_are_kept(tmp_path: Path) -> None:
     with store.transaction() as tx:
         assert tx.vectors.outstanding(tx.vectors.sets()[0], 10) == [(2, "b")]
     store.close()
+
+
+@contextmanager
+def take_copy_back(store: Store, folder: Path, change: int) -> Iterator[Store]:
+    copy_database(Path(store.path), path := folder / f"back-{change}")
+    with closing(Store(MEMORY_ID, path)) as copy:
+        take_back(copy, change)
+        yield copy
+    path.unlink()
+
+
+def change(store: Store, operation: str, /, **given: Any) -> Any:
+    with store.transaction() as tx:
+        return perform(tx, operation, **given)
+
+
+def memories_at(store: Store, folder: Path, change: int) -> list[Any]:
+    with take_copy_back(store, folder, change) as copy:
+        return rows(copy, "SELECT name, tags FROM memories ORDER BY row")
+
+
+def test_a_copy_has_the_named_memories_of_then(tmp_path: Path) -> None:
+    with closing(make_store(tmp_path)) as store:
+        tea = change(store, "memories.create", name="tea", tags=["hot"])
+        change(store, "entries.create", memory_id=tea.id, content="Ada likes tea")
+        milk = change(store, "memories.create", name="milk")
+        change(store, "memories.update", id=tea.id, name="drinks", tags=["cold"])
+        change(store, "memories.delete", id=tea.id)
+        states = {change: memories_at(store, tmp_path, change) for change in range(7)}
+
+        assert states[0] == []
+        assert states[1] == states[2] == [("tea", '["hot"]')]
+        assert states[3] == [("tea", '["hot"]'), ("milk", None)]
+        assert states[4] == states[5] == [("drinks", '["cold"]'), ("milk", None)]
+        assert states[6] == [("milk", None)]
+        with take_copy_back(store, tmp_path, 3) as copy, copy.transaction() as tx:
+            context = {"query": "what does Ada drink", "memory_tags": ["h*"]}
+            found = perform(tx, "knowledge.search", **context).results
+            assert [(one.memory_name, one.content) for one in found] == [("tea", "Ada likes tea")]
+            assert perform(tx, "memories.get", id=milk.id) == milk
+
+        with store.transaction() as tx:
+            tx.records.versions.delete_before(NOW + DAY_MS, 100)
+        kept = store.connection.execute("SELECT count(*) FROM memory_versions").get
+        assert kept == 0

@@ -41,6 +41,13 @@ MODEL = Model(
             repaired_json=("tags",),
             before_records=True,
         ),
+        Rows(
+            "memory_versions",
+            texts=("name", "description"),
+            json=("tags",),
+            row="n",
+            is_history=True,
+        ),
         Rows("entries", before_records=True),
     ),
     events={
@@ -62,5 +69,6 @@ MODEL = Model(
     formats={"mem0": "export:write_mem0"},
     record_parts={"confirmed": "export:Confirmations"},
     merges={"entry": "importing:EntryMerge"},
+    take_back="table:take_back_memories",
     salvage="export:RESET_ENTRIES",
 )

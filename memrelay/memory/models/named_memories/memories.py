@@ -179,7 +179,7 @@ class GetMemory:
     """The id of the memory."""
 
 
-@operation("memories.get", access="read", mutates=False, store="memories")
+@operation("memories.get", access="read", mutates=False, store="memories", takes_as_of=True)
 def get_memory(tx: Transaction, request: GetMemory, context: Context) -> MemoryView:
     """Return one named memory.
 
@@ -228,7 +228,7 @@ class MemoryPage:
     """The number of memories on all pages."""
 
 
-@operation("memories.list", access="read", mutates=False, store="memories")
+@operation("memories.list", access="read", mutates=False, store="memories", takes_as_of=True)
 def list_memories(tx: Transaction, request: ListMemories, context: Context) -> MemoryPage:
     """List named memories, optionally by tags, in pages.
 

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import Any, NamedTuple
 
+import apsw
 import orjson
 
 from memrelay.memory.engine.filter_sql import where
@@ -28,6 +29,11 @@ class Memory(NamedTuple):
 
 
 COLUMNS = ", ".join(Memory._fields)
+STATE = f"row, {COLUMNS}, born"
+KEEP_VERSION = (
+    f"INSERT INTO memory_versions({STATE}, ended, ended_at) "
+    f"SELECT {STATE}, ?, ? FROM memories WHERE id = ?"
+)
 
 
 class MemoryTable(StoreTable):
@@ -57,23 +63,34 @@ class MemoryTable(StoreTable):
     def add(self, memory: Memory) -> None:
         """Insert a memory."""
         self._connection.execute(
-            f"INSERT INTO memories({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?)", memory
+            f"INSERT INTO memories({COLUMNS}, born) VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (*memory, self._records.count_change()),
         )
         self._records.announce("memory.created", memory.id)
 
     def replace(self, memory: Memory) -> None:
         """Update the name, description and tags of the memory with that id."""
+        change = self._keep_version(memory.id)
         self._connection.execute(
-            "UPDATE memories SET name = ?, description = ?, tags = ?, updated_at = ? WHERE id = ?",
-            (memory.name, memory.description, memory.tags, memory.updated_at, memory.id),
+            "UPDATE memories SET name = ?, description = ?, tags = ?, updated_at = ?, born = ? "
+            "WHERE id = ?",
+            (memory.name, memory.description, memory.tags, memory.updated_at, change, memory.id),
         )
         self._records.announce("memory.updated", memory.id)
 
     def remove(self, ident: str) -> None:
         """Delete the memory's row. Its entries are records and are deleted as such."""
+        if self.find(ident) is None:
+            return
+        self._keep_version(ident)
         self._connection.execute("DELETE FROM memories WHERE id = ?", (ident,))
-        if self._connection.changes():
-            self._records.announce("memory.deleted", ident)
+        self._records.announce("memory.deleted", ident)
+
+    def _keep_version(self, ident: str) -> int:
+        """Keep the present state of a memory. Return the number of the change that ends it."""
+        change = self._records.count_change()
+        self._connection.execute(KEEP_VERSION, (change, self._records.versions.now_ms, ident))
+        return change
 
     def page(
         self, globs: Sequence[str], order: str, beyond: int | None, limit: int
@@ -109,6 +126,17 @@ class MemoryTable(StoreTable):
             f"SELECT {COLUMNS} FROM memories WHERE {clause} ORDER BY row LIMIT 1", (value,)
         )
         return next(map(Memory._make, rows), None)
+
+
+def take_back_memories(connection: apsw.Connection, change: int) -> None:
+    """Take the memories in a copy of a store back to their state after a change."""
+    connection.execute("DELETE FROM memories WHERE born > ?", (change,))
+    connection.execute(
+        f"INSERT INTO memories({STATE}) SELECT {STATE} FROM memory_versions "
+        "WHERE born <= ?1 AND ended > ?1",
+        (change,),
+    )
+    connection.execute("DELETE FROM memory_versions WHERE ended > ?", (change,))
 
 
 def _tags_match(*values: Any) -> bool:

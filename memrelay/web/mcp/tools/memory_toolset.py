@@ -216,7 +216,7 @@ def leave_facts_out(wanted: JsonObject) -> JsonObject:
 
 async def _list_facts(target: Target, given: JsonObject) -> JsonObject:
     refuse_extra(given, FACT_NAMES, "`memory` lists facts")
-    names = await _list_memories(target)
+    names = await _list_memories(target, given.get("as_of", ""))
     wanted = pick(given, *FACT_NAMES[1:-1]) | {"kind": KIND}
     if given["memory"] != ALL_MEMORIES:
         found = [one for one, name in names.items() if given["memory"] in (one, name)]
@@ -228,12 +228,13 @@ async def _list_facts(target: Target, given: JsonObject) -> JsonObject:
     return await _list(target, wanted, where, lambda view: to_fact(view, names))
 
 
-async def _list_memories(target: Target) -> dict[str, str]:
+async def _list_memories(target: Target, as_of: str) -> dict[str, str]:
     """Return the names of the memories by id, oldest first."""
     names: dict[str, str] = {}
     cursor = ""
     while cursor is not None:
-        page = await target.call(LIST_MEMORIES, {"limit": MEMORIES_AT_ONCE, "cursor": cursor})
+        wanted = {"limit": MEMORIES_AT_ONCE, "cursor": cursor}
+        page = await target.call(LIST_MEMORIES, wanted, as_of=as_of)
         names |= {one["id"]: one["name"] for one in page["items"]}
         cursor = page["next_cursor"]
     return names
