@@ -99,7 +99,7 @@ def perform(
     return operation.run(tx, wanted, Context(now_ms, actor, result_bytes, make_guid))
 
 
-def perform_at(store: Store, now_ms: int, name: str, **given: Any) -> Any:
+def perform_at(store: Store, now_ms: int, name: str, /, **given: Any) -> Any:
     with store.transaction() as tx:
         return perform(tx, name, now_ms=now_ms, **given)
 

@@ -25,6 +25,15 @@ from memrelay.memory.errors import Refused, TooOld
 FIRST = "SELECT change, at_ms FROM moments WHERE change >= ? ORDER BY change LIMIT 1"
 LAST = "SELECT change, at_ms FROM moments WHERE change <= ? ORDER BY change DESC LIMIT 1"
 LARGEST = 2**62
+# A store that was restored counts on from the present time (Unix ms), so that no number gets a
+# second meaning. The numbers between are of commits that it lost, or of none. No commit has so
+# many.
+MAX_CHANGES = 10**9
+SKIP_CHANGES = "UPDATE commits SET changes = max(changes + 1, ?)"
+ADD_MOMENT = (
+    "INSERT INTO moments SELECT changes, max(?, (SELECT coalesce(max(at_ms), 0) FROM moments)) "
+    "FROM commits"
+)
 # Records whose state after a change differs from the present one.
 TOUCHED = (
     "SELECT guid FROM records WHERE born > ?1 UNION SELECT guid FROM versions WHERE ended > ?1"
@@ -34,6 +43,8 @@ METADATA = tuple(
     name for name in State._fields if name not in ("guid", "source", "thread", "content")
 )
 UPDATE = f"UPDATE records SET {', '.join(f'{name} = ?' for name in METADATA)} WHERE row = ?"
+# Records may have had each other's keys.
+FREE_KEY = "UPDATE records SET key = NULL WHERE row = ? AND key IS NOT NULL"
 # Vectors of texts that came back, which are made again.
 TO_EMBED = (
     "INSERT OR IGNORE INTO vectors_todo SELECT place, ?1 FROM vector_sets WHERE ?1 <= looked_at"
@@ -61,10 +72,7 @@ class PastStates(StoreTable):
         """
         first = self._find(FIRST, 0)
         if (number := CHANGE_NUMBER.fullmatch(as_of)) is not None:
-            found = self._find(FIRST, change := int(number[1]))
-            if found.change < change:
-                raise Refused(f"change {change} does not exist; the last one is n:{found.change}")
-            found = found._replace(change=change)
+            found = self._after(int(number[1]), first)
         elif (at_ms := parse_ms(as_of)) is None:
             raise Refused(malformed_as_of(as_of))
         else:
@@ -75,6 +83,20 @@ class PastStates(StoreTable):
                 f"{format_time(first.at_ms)} (n:{first.change})"
             )
         return found
+
+    def _after(self, change: int, first: PastState) -> PastState:
+        """Return the state after a change."""
+        found = self._find(FIRST, change)
+        if found.change < change:
+            raise Refused(f"change {change} does not exist; the last one is n:{found.change}")
+        if first.change <= change < found.change:
+            before = self._find(LAST, change)
+            if found.change - before.change > MAX_CHANGES:
+                raise Refused(
+                    f"change {change} was lost when a backup from after n:{before.change} was "
+                    "restored; choose a change from before it, or a time"
+                )
+        return found._replace(change=change)
 
     def _find(self, sql: str, change: int) -> PastState:
         found: tuple[int, int] = (
@@ -104,6 +126,16 @@ class PastStates(StoreTable):
         return low
 
 
+def skip_lost_changes(connection: apsw.Connection, now_ms: int, *, keeps_past: bool) -> None:
+    """Prepare a store file that takes the place of another one: its next change gets a number that
+    neither had. Without `keeps_past`, its states begin now.
+    """
+    if not keeps_past:
+        connection.execute("DELETE FROM moments")
+    connection.execute(SKIP_CHANGES, (now_ms,))
+    connection.execute(ADD_MOMENT, (now_ms,))
+
+
 def take_back(store: Store, change: int) -> int:
     """Take a copy of a store back to its state after a change.
 
@@ -115,7 +147,7 @@ def take_back(store: Store, change: int) -> int:
         records.versions.flush()
         guids = [guid for (guid,) in connection.execute(TOUCHED, (change,))]
         parts = list(_read_parts(connection, guids))
-        put_back, incomplete = list[tuple[int, State]](), 0
+        put_back, revised, incomplete = list[tuple[int, State]](), list[tuple[Any, ...]](), 0
         for guid in guids:
             place = next(stored_records(connection, " WHERE guid = ?", [guid]), None)
             versions = list(_versions(tx, guid, place))
@@ -123,15 +155,16 @@ def take_back(store: Store, change: int) -> int:
                 (one for one in versions if one.there and one.state.born <= change < one.ended),
                 None,
             )
-            incomplete += then is None and _has_lost_states(place, versions, change)
+            incomplete += then is None and _has_lost_states(versions, change)
             if place is not None and then is not None and _is_same_text(place, then):
-                changed = [getattr(then.state, name) for name in METADATA]
-                connection.execute(UPDATE, (*changed, place.row))
+                revised.append((*(getattr(then.state, name) for name in METADATA), place.row))
                 continue
             if place is not None:
                 records.withdraw(place)
             if then is not None:
                 put_back.append((then.row, then.state))
+        connection.executemany(FREE_KEY, ((values[-1],) for values in revised))
+        connection.executemany(UPDATE, revised)
         records.put_back(put_back)
         connection.executemany(TO_EMBED, ((row,) for row, _ in put_back))
         for insert, values in parts:
@@ -143,6 +176,8 @@ def take_back(store: Store, change: int) -> int:
         _forget_later(connection, change)
         records.versions.last_change = change
         records.prepare_search()
+    # What it knows of expiries and of the memory of agents.
+    records.reset()
     return incomplete
 
 
@@ -167,10 +202,21 @@ def _versions(tx: Store, guid: str, place: StoredRecord | None) -> Iterator[Vers
     return tx.records.versions.of(guid, *present)
 
 
-def _has_lost_states(place: StoredRecord | None, versions: list[Version], change: int) -> bool:
-    """Return whether a record may have had a state that is no longer kept."""
-    first = versions[-1].state if versions else None if place is None else place.state
-    return first is not None and first.number > 1 and first.born > change
+def _has_lost_states(versions: list[Version], change: int) -> bool:
+    """Return whether a record had a state after a change that is no longer kept.
+
+    `versions` has the latest first, none of which is that state.
+    """
+    # An imported version begins and ends with the import.
+    own = [one for one in versions if one.state.born < one.ended]
+    if any(one.state.born <= change < one.ended for one in own):
+        # It was deleted.
+        return False
+    before = next((one for one in own if one.ended <= change), None)
+    if before is not None:
+        # The state that followed was replaced by an import.
+        return before.what != "delete"
+    return bool(own) and own[-1].state.number > 1
 
 
 def _is_same_text(place: StoredRecord, then: Version) -> bool:

@@ -24,12 +24,20 @@ OLDEST_INPUT = "SELECT last_ms FROM inputs ORDER BY n LIMIT 1"
 DELETE_INPUTS = (
     "DELETE FROM inputs WHERE last_ms < ? AND n IN (SELECT n FROM inputs ORDER BY n LIMIT ?)"
 )
+# The last moment before the history stays: the state of then lasted until the next one.
+OLDEST_MOMENT = "SELECT at_ms FROM moments ORDER BY change LIMIT 1 OFFSET 1"
+DELETE_MOMENTS = (
+    "DELETE FROM moments WHERE change IN (SELECT change FROM "
+    "(SELECT change, lead(at_ms) OVER (ORDER BY change) AS until "
+    "FROM (SELECT * FROM moments ORDER BY change LIMIT ?)) WHERE until < ?)"
+)
 
 
 class RetentionStep(NamedTuple):
     """The result of a retention step."""
 
-    # Number of records, earlier versions, changes, rows of inputs and parked messages deleted.
+    # Number of records, earlier versions, moments, changes, rows of inputs and parked messages
+    # deleted.
     gone: int
     # Unix ms at which the next deletion is due, None for never.
     next_ms: int | None
@@ -49,6 +57,8 @@ def delete_expired(
             gone = tx.records.delete_expired(now_ms, MAX_PER_STEP)
             gone += tx.records.versions.delete_expired(now_ms, MAX_PER_STEP)
             gone += tx.records.versions.delete_before(before_ms, MAX_PER_STEP)
+            store.connection.execute(DELETE_MOMENTS, (MAX_PER_STEP + 1, before_ms))
+            gone += store.connection.changes()
             gone += tx.feed.delete_before(before_ms)
             gone += store.pending.delete_parked(now_ms)
             if inputs_days is not None:
@@ -65,9 +75,15 @@ def _delete_inputs(store: "Store", before_ms: int) -> int:
 
 def _next_ms(store: "Store", history_days: float, inputs_days: float | None) -> int | None:
     versions = store.records.versions
+    moment_ms = store.connection.execute(OLDEST_MOMENT).get
     oldest = [
         oldest_ms
-        for oldest_ms in (versions.oldest_ms(), store.feed.oldest_ms(), *_oldest_states_ms(store))
+        for oldest_ms in (
+            versions.oldest_ms(),
+            store.feed.oldest_ms(),
+            moment_ms,
+            *_oldest_states_ms(store),
+        )
         if oldest_ms is not None
     ]
     ends = [

@@ -14,6 +14,7 @@ from typing import Protocol
 import msgspec
 from msgspec import Struct
 
+from memrelay.memory.engine.as_of import skip_lost_changes
 from memrelay.memory.engine.connection import open_store_file, translate_errors
 from memrelay.memory.engine.copy import copy_database, copy_over, inspect, inspect_system
 from memrelay.memory.engine.damage import ANY, mark_damaged, note_of
@@ -78,15 +79,18 @@ def may_replace(path: Path, force: bool) -> None:
         )
 
 
-def replace(path: Path, draft: Path) -> Path | None:
+def replace(path: Path, draft: Path, *, keeps_past: bool = True) -> Path | None:
     """Move the store `draft`, next to `path`, to its place.
 
     Returns the name under which the old store is kept, None if there was none. The draft gets a new
-    lineage, so that commits which only the old store had do not count as lost.
+    lineage, so that commits which only the old store had do not count as lost. Its past states stay
+    readable with `keeps_past`.
     """
+    now_ms = time.time_ns() // 1_000_000
     with translate_errors(str(draft)), closing(open_store_file(draft)) as connection:
         connection.execute("UPDATE commits SET lineage = ?", (secrets.token_hex(4),))
         connection.execute("DELETE FROM journal")
+        skip_lost_changes(connection, now_ms, keeps_past=keeps_past)
         # Closing also checkpoints, but does not report a full disk.
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     fsync_path(draft)

@@ -577,15 +577,17 @@ class Imports(StoreTable):
         if number is not None and number <= version.number:
             self._remove(version.guid)
         self._connection.execute(LATER_VERSIONS, (version.guid, version.number))
+        # It belongs to no state of this store before or after this change (engine/as_of.py).
+        self._records.versions.last_change = change = self._records.versions.last_change + 1
         row = (
-            *to_state(version)[:-1],
+            *to_state(version)._replace(born=change)[:-1],
             ended.length,
             version.content,
             ended.what,
             ended.changed_at,
             ended.actor,
             ended.reason,
-            0,
+            change,
             0,
         )
         INSERT_VERSION.run(self._connection, [row])

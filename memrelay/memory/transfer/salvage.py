@@ -392,4 +392,5 @@ def salvage_store(path: Path, *, empty: bool) -> Salvaged:
             guids = inspect(draft).guids
             # The caller reports them now. A scrub or backup would report them forever.
             accept_texts(draft)
-        return Salvaged(path, rows, guids, replace(path, draft), notes)
+        kept = replace(path, draft, keeps_past=False)
+        return Salvaged(path, rows, guids, kept, notes)
