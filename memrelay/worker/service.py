@@ -21,6 +21,7 @@ from memrelay.guarded_http.rules import PUBLIC_ONLY, OutgoingRules
 from memrelay.logs import get_logger
 from memrelay.memory.control.catalog import Catalog
 from memrelay.memory.control.opening import make_journal, make_projector
+from memrelay.memory.engine.copy import clear_copies
 from memrelay.memory.engine.stores import OpenStores
 from memrelay.memory.engine.threads import DatabaseThread
 from memrelay.memory.errors import StoreBroken, StoreBusy, StoreFenced
@@ -112,6 +113,8 @@ class Worker:
             host_locks = stack.enter_context(
                 HostLocks(options.memory_root.resolve(), str(options.address), options.address.cell)
             )
+            # Those of workers that were killed.
+            clear_copies(options.memory_root)
             catalog = await stack.enter_async_context(options.make_catalog())
             await stack.enter_async_context(watch_primary(options.address))
             embedding = EmbeddingThread(options.embedding)

@@ -5,7 +5,8 @@ searches run on it as they ran on the store.
 """
 
 from collections import OrderedDict
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,6 +16,7 @@ from memrelay.memory.engine.as_of import PastState, take_back
 from memrelay.memory.engine.copy import FOR_PAST, copy_database, open_source, temporary_path
 from memrelay.memory.engine.models import list_rights, models
 from memrelay.memory.engine.store import Store
+from memrelay.memory.errors import StoreBusy
 from memrelay.memory.search.pool import SemanticResources
 
 
@@ -69,6 +71,7 @@ class Snapshots:
             return found
         path = self._new_path()
         with ExitStack() as undo:
+            undo.enter_context(_report_disk(self._root))
             undo.callback(_remove, path)
             if source is not None:
                 copy_database(source, path)
@@ -135,6 +138,17 @@ class Snapshots:
         self._folder = None
 
 
+@contextmanager
+def _report_disk(root: Path) -> Iterator[None]:
+    """Raise StoreBusy for a full disk. Nobody tries again by itself."""
+    try:
+        yield
+    except (apsw.FullError, apsw.IOError, OSError) as error:
+        raise StoreBusy(
+            f"the snapshot cannot be written below {root}: {error}; make room there, and try again"
+        ) from error
+
+
 def release_copy(path: Path) -> None:
     """Make a copy a store of its own, which nobody else writes to."""
     with apsw.Connection(str(path)) as connection:
@@ -143,5 +157,5 @@ def release_copy(path: Path) -> None:
 
 
 def _remove(path: Path) -> None:
-    for suffix in ("", "-wal", "-shm"):
+    for suffix in ("", "-wal", "-shm", "-journal"):
         Path(f"{path}{suffix}").unlink(missing_ok=True)

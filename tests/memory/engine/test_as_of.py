@@ -255,10 +255,6 @@ def forget_what_is_gone(then: Store, now: Store) -> None:
             for place in list(stored_records(tx.connection, " WHERE guid = ?", [guid])):
                 tx.records.remove(place)
             tx.records.versions.forget(guid)
-        then.connection.execute("DELETE FROM memories")
-        then.connection.executemany(
-            "INSERT INTO memories VALUES (?, ?, ?, ?, ?, ?, ?)", rows(now, "SELECT * FROM memories")
-        )
     for store in (then, now):
         with store.transaction():
             store.connection.execute("DELETE FROM tallies")
