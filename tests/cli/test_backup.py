@@ -13,7 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from memrelay.memory.engine.as_of import PastState
 from memrelay.memory.engine.damage import ANY, mark_damaged
+from memrelay.memory.engine.snapshots import Snapshots
 from memrelay.memory.transfer.backup import measure
 from memrelay.memory.transfer.backup_times import read_last_backup
 from tests.cli.serving import run_on
@@ -105,6 +107,36 @@ def test_a_working_store_is_replaced_only_with_force_and_the_old_file_is_kept() 
         assert stat.S_IMODE(system.store_file(uid).stat().st_mode) == 0o600
         assert not await_report(system, uid, lambda report: True, "it is served")["paused"]
         assert len(list(system.store_file(uid).parent.glob("*.replaced-*"))) == 1
+
+
+@pytest.mark.slow
+def test_snapshots_of_the_past_are_no_stores_for_any_command() -> None:
+    uid = make_uid()
+    with TestSystem() as system, closing(Snapshots(system.root, 1)) as snapshots:
+        system.start_worker(bundles=[make_bundle(uid)])
+        system.client.answer(uid, "/write tea")
+        system.workers[-1].stop()
+        # One of a live worker, and one of a killed worker.
+        snapshots.make(f"instances/{uid}/memories", system.store_file(uid), PastState(0, 0))
+        (left := system.root / ".asof-left").mkdir()
+        shutil.copy(system.store_file(uid), left / "1.db")
+        saved = system.folder / "saved"
+        calls = [
+            ("doctor",),
+            ("backup", "--to", str(saved)),
+            ("export", uid, "--records"),
+            ("scrub",),
+            ("salvage", uid, "--force"),
+        ]
+        done = {call[0]: run_on(system, *call) for call in calls}
+
+        printed = {name: one.out + one.err for name, one in done.items()}
+        assert not [name for name, text in printed.items() if ".asof-" in text], printed
+        assert [done[name].code for name in ("backup", "export", "scrub", "salvage")] == [0] * 4, (
+            printed
+        )
+        assert not [path for path in saved.rglob("*") if "asof" in str(path)]
+        assert len(list(system.root.glob(".asof-*/1.db"))) == 1
 
 
 @pytest.mark.parametrize("break_it", first_always("changed", "missing", "manifest", "elsewhere"))
