@@ -1,5 +1,9 @@
-"""A snapshot of a store as it was, while the worker is killed or a text is erased."""
+"""A snapshot of a store as it was, while the worker is killed, a text is erased, messages go on, or
+the disk is full.
+"""
 
+import resource
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -86,3 +90,40 @@ def test_a_text_that_is_erased_while_a_snapshot_is_made_is_in_none(web_system: W
     again = read_first(web_system, uid)
     assert "secret" not in again.body.decode()
     assert files_with(web_system.system, b"secret of ada") == []
+
+
+@pytest.mark.slow
+def test_messages_go_on_while_a_snapshot_is_made(web_system: WebSystem) -> None:
+    web_system.system.start_worker()
+    uid = deploy_large_store(web_system)
+    web_system.system.client.answer(uid, "/write milk")
+    written = 0
+    with ThreadPoolExecutor(1) as reader:
+        answer = reader.submit(read_first, web_system, uid)
+        wait_for(lambda: snapshots(web_system), "it is being made")
+        while not answer.done():
+            web_system.system.client.answer(uid, f"/write {written}")
+            written += 1
+    assert answer.result().status == 200
+    assert written > 1
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="prlimit is Linux's")
+def test_a_full_disk_refuses_the_snapshot_and_nothing_else(web_system: WebSystem) -> None:
+    worker = web_system.system.start_worker()
+    uid = deploy_large_store(web_system)
+    web_system.system.client.answer(uid, "/write milk")
+    # The nearest to a full disk for one file.
+    half = web_system.system.store_file(uid).stat().st_size // 2
+    resource.prlimit(worker.pid, resource.RLIMIT_FSIZE, (half, resource.RLIM_INFINITY))
+
+    refused = read_first(web_system, uid)
+
+    assert refused.status == 503
+    assert "make room" in refused.problem[1]
+    assert list(web_system.system.root.glob(".asof-*/*")) == []
+    assert "guid" in web_system.system.client.answer(uid, "/write more")
+    unlimited = resource.RLIM_INFINITY, resource.RLIM_INFINITY
+    resource.prlimit(worker.pid, resource.RLIMIT_FSIZE, unlimited)
+    assert read_first(web_system, uid).status == 200
