@@ -28,6 +28,16 @@ NO_AGENT_MEMORY = "NOT (r.kind >= 'memory.' AND r.kind < 'memory/')"
 HAS_AGENT_MEMORY = (
     "SELECT EXISTS (SELECT 1 FROM records WHERE kind >= 'memory.' AND kind < 'memory/')"
 )
+HAS_PERIODS = (
+    "SELECT EXISTS (SELECT 1 FROM records WHERE valid_from IS NOT NULL OR valid_to IS NOT NULL)"
+)
+# Under NOT, so that SQLite selects no index by it.
+IS_VALID = "NOT (coalesce(r.valid_from > ?, 0) OR coalesce(r.valid_to <= ?, 0))"
+# Served by the index of periods alone.
+NOT_VALID = (
+    "SELECT row, guid FROM records WHERE (valid_from IS NOT NULL OR valid_to IS NOT NULL) "
+    "AND (valid_from > ?1 OR valid_to <= ?1)"
+)
 
 # A condition on `records AS r`, with its values.
 Clause = tuple[str, tuple[Any, ...]]
@@ -66,6 +76,8 @@ class Conditions(Struct, frozen=True):
     given: Given | None = None
     # Whether the memory of agents is left out (memrelay/memory/records/kinds.py).
     without_agents: bool = False
+    # Valid at this time, Unix ms.
+    valid_at_ms: int | None = None
 
     def clauses(self) -> tuple[list[str], list[Any]]:
         """Return (SQL conditions on `records AS r`, their values).
@@ -97,6 +109,9 @@ class Conditions(Struct, frozen=True):
             values += self.given.values
         if self.without_agents:
             clauses.append(NO_AGENT_MEMORY)
+        if self.valid_at_ms is not None:
+            clauses.append(IS_VALID)
+            values += [self.valid_at_ms] * 2
         return clauses, values
 
 

@@ -111,6 +111,8 @@ def new_state(guid: str, kind: str, now_ms: int, actor: str) -> State:
         encrypted=0,
         thread=None,
         seq=None,
+        valid_from=None,
+        valid_to=None,
         born=0,
         crc=None,
         content="",

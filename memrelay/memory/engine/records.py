@@ -21,7 +21,15 @@ from memrelay.memory.engine.feed import (
     UPDATED,
     ChangeType,
 )
-from memrelay.memory.engine.filter_sql import HAS_AGENT_MEMORY, Conditions, Expiry, Filters, where
+from memrelay.memory.engine.filter_sql import (
+    HAS_AGENT_MEMORY,
+    HAS_PERIODS,
+    NOT_VALID,
+    Conditions,
+    Expiry,
+    Filters,
+    where,
+)
 from memrelay.memory.engine.fulltext import INDEXES, FullTextIndex, best_matches
 from memrelay.memory.engine.rows import Changes, RowInsert
 from memrelay.memory.engine.table import ChangeHook
@@ -68,7 +76,8 @@ SELECT_EXTRAS = f"SELECT {EXTRAS} FROM records WHERE guid = ?"
 AT_ROW = f"SELECT {READ} FROM records WHERE row = ?"
 STATE_VALUES = (
     "scope = ?, kind = ?, tags = ?, key = ?, owner = ?, data = ?, expires_at = ?, in_context = ?, "
-    "encrypted = ?, updated_at = ?, crc = ?, born = ?, number = number + 1 WHERE row = ?"
+    "encrypted = ?, valid_from = ?, valid_to = ?, updated_at = ?, crc = ?, born = ?, "
+    "number = number + 1 WHERE row = ?"
 )
 # Keeps the vector: triggers delete it only if its content or source changes.
 OVERWRITE_METADATA = f"UPDATE records SET {STATE_VALUES}"
@@ -123,6 +132,8 @@ class RecordTable:
         self.expiry = Expiry(connection)
         # Whether the table may have memory of agents, which generic reads leave out.
         self.has_agent_memory = False
+        # Whether a record may have a period of validity.
+        self.has_periods = False
         self.reset()
 
     def reset(self) -> None:
@@ -135,6 +146,7 @@ class RecordTable:
         self._reset_hooks()
         self.expiry.reset()
         self.has_agent_memory = bool(self._connection.execute(HAS_AGENT_MEMORY).get)
+        self.has_periods = bool(self._connection.execute(HAS_PERIODS).get)
         self.last_row = self._connection.execute("SELECT coalesce(max(row), 0) FROM records").get
         self.versions.last_change = self._connection.execute("SELECT changes FROM commits").get
         self._index.reset(self.last_row)
@@ -194,6 +206,7 @@ class RecordTable:
         self._new_states.append((self.last_row, *stored, parts))
         self.expiry.concerns |= new.expires_at is not None
         self.has_agent_memory |= is_agent_memory(new.kind)
+        self.has_periods |= (new.valid_from, new.valid_to) != (None, None)
         if new.kind in self.hooks:
             self.hooks[new.kind].inserted(new)
         return stored
@@ -417,11 +430,12 @@ class RecordTable:
             (
                 *texts,
                 *(wanted.scope, wanted.kind, wanted.tags, wanted.key, wanted.owner, wanted.data),
-                *(wanted.expires_at, wanted.in_context, wanted.encrypted, wanted.updated_at, crc),
-                *(born, place.row),
+                *(wanted.expires_at, wanted.in_context, wanted.encrypted),
+                *(wanted.valid_from, wanted.valid_to, wanted.updated_at, crc, born, place.row),
             ),
         )
         self.expiry.concerns |= wanted.expires_at is not None
+        self.has_periods |= (wanted.valid_from, wanted.valid_to) != (None, None)
         return wanted._replace(crc=crc, born=born, number=before.number + 1)
 
     def withdraw(self, place: StoredRecord) -> None:
@@ -554,6 +568,14 @@ class RecordTable:
         sql = SELECT + where(*clauses) + ORDER["desc"] + " LIMIT ?"
         window = -1 if limit is None else limit
         return map(record_of, self._connection.execute(sql, [*values, window]))
+
+    def not_valid(self, at_ms: int | None) -> dict[int, str]:
+        """Return row -> guid of records that are not valid at a time, Unix ms; None for now."""
+        if not self.has_periods:
+            return {}
+        self._insert_buffered()
+        at_ms = self.versions.now_ms if at_ms is None else at_ms
+        return dict(self._connection.execute(NOT_VALID, (at_ms,)))
 
     def extras(self, guid: str) -> RecordExtras:
         """Return the extras of a record."""

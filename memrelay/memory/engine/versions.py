@@ -82,6 +82,8 @@ class State(NamedTuple):
     encrypted: int
     thread: str | None
     seq: int | None
+    valid_from: int | None
+    valid_to: int | None
     # The number of the change that made it (as_of.py).
     born: int
     crc: int | None
@@ -105,7 +107,16 @@ class State(NamedTuple):
     @property
     def extras(self) -> RecordExtras:
         """Return the fields that few records have."""
-        return RecordExtras(self.key, self.owner, self.data, self.in_context, self.thread, self.seq)
+        return RecordExtras(
+            self.key,
+            self.owner,
+            self.data,
+            self.in_context,
+            self.thread,
+            self.seq,
+            self.valid_from,
+            self.valid_to,
+        )
 
     def with_values(self, record: Record, extras: RecordExtras) -> "State":
         """Return the state with these values. It keeps its guid, creation time and thread."""
@@ -121,6 +132,8 @@ class State(NamedTuple):
             owner=extras.owner,
             data=extras.data,
             in_context=extras.in_context,
+            valid_from=extras.valid_from,
+            valid_to=extras.valid_to,
         )
 
     def checksum(self) -> int:

@@ -29,6 +29,8 @@ STATE = (
     "encrypted",
     "thread",
     "seq",
+    "valid_from",
+    "valid_to",
     "born",
     "crc",
 )

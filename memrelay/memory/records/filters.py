@@ -29,12 +29,14 @@ FIELDS: dict[str, FieldType] = {
     "in_context": "flag",
     "thread": "text",
     "seq": "number",
+    "valid_from": "time",
+    "valid_to": "time",
 }
 GROUPS = ("and", "or", "not")
 OPERATORS = ("eq", "ne", "gt", "gte", "lt", "lte", "in", "nin", "contains", "exists")
 ORDERED = ("gt", "gte", "lt", "lte")
 LISTS = ("in", "nin")
-NULLABLE = ("key", "owner", "expires_at", "thread", "seq", "data")
+NULLABLE = ("key", "owner", "expires_at", "thread", "seq", "valid_from", "valid_to", "data")
 # A field, an operator, a group and each filter in a group counts as one piece. SQL has limits,
 # and each piece costs time.
 MOST_PIECES = 128

@@ -29,7 +29,15 @@ from memrelay.memory.records.paging import (
     too_large,
 )
 from memrelay.memory.records.record import Record, RecordExtras
-from memrelay.memory.records.view import Guid, Name, RecordView, Tags, view
+from memrelay.memory.records.view import (
+    Guid,
+    Name,
+    RecordView,
+    Tags,
+    TimeOrNull,
+    time_ms,
+    view,
+)
 
 # A record with the fields that few records have.
 FullRecord = tuple[Record, RecordExtras]
@@ -99,16 +107,21 @@ class ListRecords:
     """What `order` is about: the arrival, a time, or the number of uses."""
     offset: Offset = 0
     """The number of records to skip, for pages without a cursor."""
+    valid_at: TimeOrNull = ""
+    """Only records that are valid at this time: `valid_from` and `valid_to` include it."""
 
     @property
     def conditions(self) -> Conditions:
-        """The conditions that are set."""
+        """The conditions that are set. Raises Refused if `valid_at` is no time."""
         named = {"kind": self.kind, "scope": self.scope, "source": self.source}
         condition = compiled(self.filter)
         if self.kind in indexed_kinds():
             condition = literal_kind(named.pop("kind"), condition)
         return Conditions(
-            {name: value for name, value in named.items() if value}, tags=self.tags, given=condition
+            {name: value for name, value in named.items() if value},
+            tags=self.tags,
+            given=condition,
+            valid_at_ms=time_ms("valid_at", self.valid_at),
         )
 
     @property
@@ -134,8 +147,8 @@ def list_records(tx: Transaction, request: ListRecords, context: Context) -> Rec
 
     With `sort` or `offset`, a write may shift the pages.
 
-    Raises Refused: when the cursor is invalid, or `sort` or `offset` comes with it or with
-    `deleted`.
+    Raises Refused: when the cursor or `valid_at` is invalid, or `sort` or `offset` comes with the
+    cursor or `deleted`.
     Raises ResultTooLarge: when a record does not fit into an answer.
     """
     hides = (request.deleted or tx.records.has_agent_memory) and not is_agent_memory(request.kind)

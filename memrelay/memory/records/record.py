@@ -46,6 +46,9 @@ class RecordExtras(NamedTuple):
     in_context: int = 0
     thread: str | None = None
     seq: int | None = None
+    # The period in which it is true, Unix ms. None for open.
+    valid_from: int | None = None
+    valid_to: int | None = None
 
 
 PLAIN = RecordExtras()
@@ -79,7 +82,7 @@ def names_of(guid: str, extras: RecordExtras) -> str:
     It is the guid itself unless the record has a key, owner, data or `in_context`.
     """
     if extras[:4] == PLAIN[:4]:
-        # The thread is not covered.
+        # The thread and the period of validity are not covered.
         return guid
     names = (guid, extras.key or "", extras.owner or "", extras.data or "")
     return "\0".join((*names, str(extras.in_context)))

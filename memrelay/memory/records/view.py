@@ -34,6 +34,8 @@ def _none_is_empty(value: object) -> object:
 # Accept null, as views return it, so that a record can be written as it was read.
 NameOrNull = Annotated[Name, BeforeValidator(_none_is_empty, json_schema_input_type=Name | None)]
 EndOrNull = Annotated[End, BeforeValidator(_none_is_empty, json_schema_input_type=End | None)]
+# A time in the past or the future. "" for none.
+TimeOrNull = EndOrNull
 ReasonText = Annotated[str, Field(max_length=1024)]
 # The reason of a change. "" for none, which the history returns as null.
 Reason = Annotated[
@@ -67,6 +69,10 @@ class RecordView:
     """The conversation that the record is a turn of."""
     seq: int | None
     """The position in the conversation."""
+    valid_from: Moment | None
+    """Since when what it says is true; null for ever."""
+    valid_to: Moment | None
+    """Until when what it says is true; null for open."""
     version: str
     """Changes with every edit; an edit can require it."""
 
@@ -83,15 +89,53 @@ def view(record: Record, extras: RecordExtras) -> RecordView:
         tuple(tags),
         format_time(record.created_at),
         format_time(record.updated_at),
-        None if record.expires_at is None else format_time(record.expires_at),
+        format_optional(record.expires_at),
         extras.key,
         extras.owner,
         data,
         bool(extras.in_context),
         extras.thread,
         extras.seq,
+        format_optional(extras.valid_from),
+        format_optional(extras.valid_to),
         version_of(record, extras),
     )
+
+
+def format_optional(unix_ms: int | None) -> str | None:
+    """Return Unix ms as a `Moment`, None for None."""
+    return None if unix_ms is None else format_time(unix_ms)
+
+
+def time_ms(name: str, text: str) -> int | None:
+    """Parse an argument into Unix ms, None for "". Raises Refused if it is no time since 1970."""
+    if not text:
+        return None
+    moment = parse_ms(text)
+    if moment is None or not 0 <= moment <= LAST_MS:
+        raise Refused(
+            f"`{name}` is a time like 2026-11-22T05:00:00Z, from 1970 to the year 9999; got "
+            f"{text!r}"
+        )
+    return moment
+
+
+def with_period(extras: RecordExtras, valid_from: str | None, valid_to: str | None) -> RecordExtras:
+    """Return extras with a period of validity: None keeps an end of it, and "" opens it.
+
+    Raises Refused: when an end is no time, or the period is empty.
+    """
+    if valid_from is not None:
+        extras = extras._replace(valid_from=time_ms("valid_from", valid_from))
+    if valid_to is not None:
+        extras = extras._replace(valid_to=time_ms("valid_to", valid_to))
+    begin, end = extras.valid_from, extras.valid_to
+    if begin is not None and end is not None and begin >= end:
+        raise Refused(
+            f"`valid_to` ({format_time(end)}) must be later than `valid_from` "
+            f"({format_time(begin)})"
+        )
+    return extras
 
 
 def end_ms(text: str, now_ms: int) -> int | None:

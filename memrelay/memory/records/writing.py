@@ -32,9 +32,11 @@ from memrelay.memory.records.view import (
     Reason,
     RecordView,
     Tags,
+    TimeOrNull,
     Versions,
     end_ms,
     view,
+    with_period,
 )
 
 Seq = Annotated[int, Field(ge=SMALLEST, le=LARGEST)]
@@ -82,6 +84,8 @@ def _make_state(new: WriteInput, tags: str) -> State:
         data=extras.data,
         expires_at=new.expires_at,
         in_context=extras.in_context,
+        valid_from=extras.valid_from,
+        valid_to=extras.valid_to,
         thread=new.thread or None,
         seq=new.seq,
         content=new.content,
@@ -116,14 +120,18 @@ class CreateRecord:
     """The position in the thread; by default the end."""
     expires_at: EndOrNull = ""
     """The time at which the record expires; by default never."""
+    valid_from: TimeOrNull = ""
+    """The time from which on the content is true; by default any."""
+    valid_to: TimeOrNull = ""
+    """The time at which the content stops being true; by default open."""
 
 
 @operation("records.create", access="write", mutates=True)
 def create(tx: Transaction, new: CreateRecord, context: Context) -> RecordView:
     """Create a record. Writing the same text again creates another record.
 
-    Raises Refused: when the expiry time is invalid or past, the kind is reserved, or `seq` is given
-    without a thread.
+    Raises Refused: when the expiry time is invalid or past, the period of validity is invalid, the
+    kind is reserved, or `seq` is given without a thread.
     """
     refuse_reserved(new.kind)
     if new.seq is not None and not new.thread:
@@ -131,6 +139,7 @@ def create(tx: Transaction, new: CreateRecord, context: Context) -> RecordView:
     extras = RecordExtras(
         new.key or None, new.owner or None, as_text(new.data or {}), int(new.in_context)
     )
+    extras = with_period(extras, new.valid_from, new.valid_to)
     record = WriteInput(
         context.new_guid(),
         new.scope or tx.memory_id,
@@ -191,6 +200,10 @@ class UpdateRecord:
     """Whether the record should always be part of the context."""
     expires_at: End | None = None
     """The new expiry time; "" means never."""
+    valid_from: End | None = None
+    """The new time from which on the content is true; "" means any."""
+    valid_to: End | None = None
+    """The new time at which the content stops being true; "" means open."""
     reason: Reason = ""
     """The reason, kept in the history."""
     if_version: Versions = ()
@@ -203,8 +216,8 @@ def update(tx: Transaction, change: UpdateRecord, context: Context) -> RecordVie
 
     Raises RecordNotFound: when the record does not exist.
     Raises VersionConflict: when the record has another version.
-    Raises Refused: when the expiry time is invalid or past, or the old or new kind is
-    reserved.
+    Raises Refused: when the expiry time is invalid or past, the period of validity is invalid, or
+    the old or new kind is reserved.
     Raises ResultTooLarge: when the record would not fit into an answer.
     """
     refuse_reserved(change.kind)
@@ -243,7 +256,7 @@ def _apply_extras(extras: RecordExtras, change: UpdateRecord) -> RecordExtras:
         extras = extras._replace(data=as_text(change.data))
     if change.in_context is not None:
         extras = extras._replace(in_context=int(change.in_context))
-    return extras
+    return with_period(extras, change.valid_from, change.valid_to)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,12 @@ import apsw
 import numpy as np
 from numpy.typing import NDArray
 
+from memrelay.memory.engine.row_arrays import Rows
 from memrelay.memory.engine.row_metadata import boost_values, contents
 from memrelay.memory.search.layout import Layout, Places
 from memrelay.memory.search.query import Boosts
 from memrelay.memory.search.results import Factor, Floats
+from memrelay.memory.search.validity import LOWERED
 
 DAY_MS = 86_400_000
 SLOW = 12  # half-lives in which the second half of recency fades
@@ -52,6 +54,11 @@ def question_factors(connection: apsw.Connection, layout: Layout, places: Places
         [closing_question_share(text) for text in texts], np.float32
     )
     return factors
+
+
+def validity_factors(not_valid: Rows, layout: Layout, places: Places) -> Floats:
+    """Return `LOWERED` for the rows that are not valid, else 1."""
+    return np.where(np.isin(layout.row[places], not_valid), LOWERED, 1).astype(np.float32)
 
 
 def closing_question_share(text: str) -> float:

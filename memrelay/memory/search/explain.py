@@ -49,6 +49,7 @@ from memrelay.memory.search.text.folding import shown
 from memrelay.memory.search.text.stems import Stems
 from memrelay.memory.search.text.words import plain_tokens
 from memrelay.memory.search.text_retriever import TextScores
+from memrelay.memory.search.validity import VALIDITY_FACTOR
 from memrelay.memory.search.vector_retriever import VectorScores
 
 MAX_SUGGESTIONS = 8  # unknown words of a query that get one; a suggestion takes 10 ms
@@ -318,8 +319,9 @@ def _explain_retriever(
 
 def _factors(ranked: Ranked, place: int) -> dict[str, float]:
     factors = {name: float(by_place[place]) for name, by_place in ranked.factors.items()}
-    if factors.get(QUESTION_FACTOR) == 1:  # no option turns it on, so it is shown only if it counts
-        del factors[QUESTION_FACTOR]
+    for name in (QUESTION_FACTOR, VALIDITY_FACTOR):
+        if factors.get(name) == 1:  # no option turns it on, so it is shown only if it counts
+            del factors[name]
     if ranked.base is None:
         return factors
     base = float(ranked.base[place]) * math.prod(factors.values())

@@ -87,11 +87,13 @@ class ExplainedHit:
     rank: int
     score: float
     arms: tuple[ExplainedRetriever, ...]
-    factors: dict[str, float]  # time, asks, recency, importance: multiply the sum of shares
+    # time, asks, recency, importance, validity: multiply the sum of shares
+    factors: dict[str, float]
     terms: tuple[MatchedTerm, ...]
     speaker: bool  # whether the query names the speaker; included in the raw text score
     read: float | None = None  # the score after reranking, which sets the order of the best
     raised: float | None = None  # the own score of a record moved up as the first of its thread
+    valid: bool = True  # whether it is valid at the time; all others come last
 
 
 @dataclass(frozen=True, slots=True)

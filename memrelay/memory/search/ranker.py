@@ -19,7 +19,12 @@ from memrelay.memory.engine.vectors import VectorTable
 from memrelay.memory.engine.vocabulary import Vocabulary
 from memrelay.memory.errors import EmbeddingFault, VectorPending
 from memrelay.memory.records.record import Record
-from memrelay.memory.search.boosts import QUESTION_FACTOR, boost_factors, question_factors
+from memrelay.memory.search.boosts import (
+    QUESTION_FACTOR,
+    boost_factors,
+    question_factors,
+    validity_factors,
+)
 from memrelay.memory.search.diversify import diversify
 from memrelay.memory.search.embedding.loading import NO_EMBEDDER
 from memrelay.memory.search.explain import explain_match, explain_ranked, with_unfiltered_vectors
@@ -53,6 +58,7 @@ from memrelay.memory.search.text.dates import LANGUAGES, NO_TIMES, Times, date_p
 from memrelay.memory.search.text.sentences import asking_part
 from memrelay.memory.search.text.stems import Stems
 from memrelay.memory.search.text_retriever import Relevance, TextScores, plain_words, score_text
+from memrelay.memory.search.validity import VALIDITY_FACTOR
 from memrelay.memory.search.vector_retriever import (
     CODE_ERROR,
     LOADING,
@@ -124,6 +130,7 @@ class Ranker:
         vector_share: float = VECTOR_SHARE,
         zone: tzinfo = UTC,
         may_wait: bool = True,
+        valid_at: int | None = None,
     ) -> Ranked:
         """Return the best `limit` records that meet all conditions.
 
@@ -132,7 +139,8 @@ class Ranker:
         order is that of the scores. Without `floor`, the best records are returned however low
         their scores are. `vector_share` is the part of meaning in a score of words and meaning. The
         days that the question names are those of `zone`. Without `may_wait`, only words count while
-        the embedder is loading, except with `semantic`.
+        the embedder is loading, except with `semantic`. Records that are not valid at `valid_at`
+        (Unix ms, by default now) come last.
 
         Raises VectorPending: when the vector of the question is not computed yet.
         Raises EmbeddingFault: when `semantic` is set and the store cannot compare vectors.
@@ -140,7 +148,8 @@ class Ranker:
         context = self._make_context(query, conditions)
         self._pool.mark_used(self)
         conversations &= context.layout.threaded and not semantic
-        factors = self._make_factors(context.layout, boosts, conversations=conversations)
+        not_valid = np.array([*self._records.not_valid(valid_at)], np.int64)
+        factors = self._make_factors(context.layout, boosts, not_valid, conversations=conversations)
         if semantic:
             ranked = self._search_semantic(context, question, language, limit, factors)
         else:
@@ -160,6 +169,7 @@ class Ranker:
             ranked = factors.select_best(ranked, most)
             if is_reranked:
                 ranked = self._rerank_and_diversify(ranked, factors, language, vector_steps)
+                ranked = _put_last(ranked, not_valid)
             ranked = replace(ranked, places=ranked.places[: max(limit, 0)])
         self._pool.mark_used(self)  # the search has filled its caches
         return factors.apply_all(ranked)
@@ -304,11 +314,17 @@ class Ranker:
             return diversify(ranked, factors, None, reader)
         return steps.exact(diversify(ranked, factors, steps.standalone, reader))
 
-    def _make_factors(self, layout: Layout, boosts: Boosts, *, conversations: bool) -> ScoreFactors:
-        """Return the boosts, and for conversations the factor for closing questions."""
+    def _make_factors(
+        self, layout: Layout, boosts: Boosts, not_valid: Rows, *, conversations: bool
+    ) -> ScoreFactors:
+        """Return the boosts, the factor of rows that are not valid, and for conversations that of
+        closing questions.
+        """
         factors = boost_factors(self._connection, layout, boosts)
         if conversations:
             factors[QUESTION_FACTOR] = partial(question_factors, self._connection, layout)
+        if len(not_valid):
+            factors[VALIDITY_FACTOR] = partial(validity_factors, not_valid, layout)
         return ScoreFactors(factors, len(layout))
 
     def _search_semantic(
@@ -557,6 +573,15 @@ def _ranked(
         base,
         compared=compared,
     )
+
+
+def _put_last(ranked: Ranked, rows: Rows) -> Ranked:
+    """Put these rows behind all others."""
+    if not len(rows):
+        return ranked
+    is_last = np.isin(ranked.context.layout.row[ranked.places], rows)
+    places = np.concatenate([ranked.places[~is_last], ranked.places[is_last]])
+    return replace(ranked, places=places)
 
 
 def _both(one: Mask | None, other: Mask) -> Mask:

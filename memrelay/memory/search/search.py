@@ -2,8 +2,8 @@
 limit.
 """
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Set
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 from msgspec import Struct
@@ -26,7 +26,7 @@ from memrelay.memory.records.reading import (
     take_fitting,
 )
 from memrelay.memory.records.record import Record
-from memrelay.memory.records.view import Name, RecordView, Tags, view
+from memrelay.memory.records.view import Name, RecordView, Tags, TimeOrNull, time_ms, view
 from memrelay.memory.search.explanation import Degraded, EmptyReason, Explanation, as_run
 from memrelay.memory.search.query import (
     HALF_LIFE_DAYS,
@@ -42,6 +42,7 @@ from memrelay.memory.search.query import (
     plain,
 )
 from memrelay.memory.search.text.languages import DEFAULT_LANGUAGE, Language
+from memrelay.memory.search.validity import LOWERED, valid_first
 
 if TYPE_CHECKING:
     from memrelay.memory.search.results import Ranked
@@ -74,6 +75,7 @@ class SearchInput(Struct, frozen=True):
     plain: bool = False  # whether the query has no syntax
     with_agents: bool = False  # whether the memory of agents can be found
     timezone: str = DEFAULT_ZONE  # of days and times that the query names
+    valid_at: int | None = None  # Unix ms: records that are not valid then come last; None for now
     may_wait: bool = True  # whether mode "hybrid" waits for an embedder that is loading
 
 
@@ -130,6 +132,8 @@ class SearchRecords:
 
     By default that of the bundle, else UTC.
     """
+    valid_at: TimeOrNull = ""
+    """Records that are not valid at this time come last; by default now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +168,8 @@ class Hits:
 def search_records(tx: Transaction, request: SearchRecords, context: Context) -> Hits:
     """Find records by their words or their meaning, best first.
 
-    Raises Refused: when the query exceeds a limit, or the mode needs vectors and there are none.
+    Raises Refused: when the query exceeds a limit, `valid_at` is no time, or the mode needs vectors
+    and there are none.
     Raises ResultTooLarge: when the result exceeds the size of an answer.
     Raises VectorPending: when the vector of the query is not computed yet.
     """
@@ -184,6 +189,7 @@ def search_records(tx: Transaction, request: SearchRecords, context: Context) ->
         plain=request.plain,
         with_agents=is_agent_memory(request.kind),
         timezone=request.timezone or context.timezone,
+        valid_at=time_ms("valid_at", request.valid_at),
         may_wait=request.wait or request.mode is not None,
     )
     try:
@@ -279,6 +285,7 @@ def run_search(tx: Transaction, request: SearchInput, *, explain: bool) -> Searc
             if explain or not records:
                 run = as_run(request.query, query, mode=request.mode, match=match_all(query))
                 explanation = tx.ranker.explain_match(run, query, conditions, records)
+                explanation = _mark_lowered(tx, request, explanation)
             return SearchRun(records, "fts", None, explanation)
         ranked = _rank(tx, request, query, conditions)
         records, explanation = _read_ranked(tx, request, ranked), None
@@ -293,6 +300,7 @@ def run_search(tx: Transaction, request: SearchInput, *, explain: bool) -> Searc
                 compared=compared,
             )
             explanation = tx.ranker.explain(ranked, run, query, conditions, records)
+            explanation = _mark_lowered(tx, request, explanation)
         return SearchRun(records, request.mode, tx.ranker.degraded(ranked), explanation)
 
 
@@ -341,6 +349,7 @@ def _rank(tx: Transaction, request: SearchInput, query: Query, conditions: Condi
             boosts=request.boosts,
             zone=find_zone(request.timezone),
             may_wait=request.may_wait,
+            valid_at=request.valid_at,
         )
     except EmbeddingFault as fault:
         raise Refused(str(fault)) from fault
@@ -368,11 +377,32 @@ def _find_matches(
     tx: Transaction, request: SearchInput, query: Query, conditions: Conditions
 ) -> Iterable[Record]:
     """Yield matches in the order of FTS5, or the latest records for a query of filters."""
-    match, excluded = match_all(query), match_any(query)
-    if not match:
-        return tx.records.latest(excluded, conditions, request.limit) if query.filters else []
-    limit = max_records_within(request.max_bytes) if request.limit is None else request.limit
-    best = None
-    if tx.records.last_row >= MIN_ROWS_FOR_RANKER:
-        best = tx.ranker.search_by_relevance(query, conditions, limit)
-    return tx.records.search(match, excluded, conditions, limit, best=best)
+    match, excluded, limit = match_all(query), match_any(query), request.limit
+    if not match and not query.filters:
+        return []
+    if match and limit is None:
+        limit = max_records_within(request.max_bytes)
+    lowered = frozenset(tx.records.not_valid(request.valid_at).values())
+    most = None if limit is None else limit + len(lowered)
+    if not match or most is None:
+        found = tx.records.latest(excluded, conditions, most)
+    else:
+        best = None
+        if tx.records.last_row >= MIN_ROWS_FOR_RANKER:
+            best = tx.ranker.search_by_relevance(query, conditions, most)
+        found = tx.records.search(match, excluded, conditions, most, best=best)
+    return _lower(found, lowered, limit) if lowered else found
+
+
+def _lower(found: Iterable[Record], lowered: Set[str], limit: int | None) -> Iterator[Record]:
+    """Yield up to `limit` records, those with these guids last and with a lower score."""
+    for record in valid_first(found, lambda record: record.guid in lowered, limit):
+        yield record._replace(score=record.score * LOWERED) if record.guid in lowered else record
+
+
+def _mark_lowered(tx: Transaction, request: SearchInput, explanation: Explanation) -> Explanation:
+    """Return the explanation with the hits marked that are not valid."""
+    if not (lowered := frozenset(tx.records.not_valid(request.valid_at).values())):
+        return explanation
+    hits = tuple(replace(hit, valid=hit.guid not in lowered) for hit in explanation.hits)
+    return replace(explanation, hits=hits)

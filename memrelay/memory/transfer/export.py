@@ -86,6 +86,8 @@ class Exported(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
     encrypted: Int = 0
     thread: str | None = None
     seq: Int | None = None
+    valid_from: Time | None = None
+    valid_to: Time | None = None
     # None in an earlier version if the next version begins with it, or the record was deleted.
     content: str | None = None
 

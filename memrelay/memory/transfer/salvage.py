@@ -49,7 +49,15 @@ OWN_TABLES = {
 }
 # Columns with JSON, and the value for unreadable JSON. Any JSON is valid if that is null.
 EMPTY_JSON = {"tags": b"[]", "data": b"{}", "metadata": b"{}", "payload": b"null"}
-TIMES = {"created_at", "updated_at", "expires_at", "changed_at", "at"}
+TIMES = {
+    "created_at",
+    "updated_at",
+    "expires_at",
+    "valid_from",
+    "valid_to",
+    "changed_at",
+    "at",
+}
 UNREADABLE = (
     apsw.CorruptError,
     apsw.ConstraintError,

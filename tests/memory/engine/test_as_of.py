@@ -51,6 +51,11 @@ ALTER TABLE records DROP COLUMN born;
 ALTER TABLE versions DROP COLUMN born;
 ALTER TABLE versions DROP COLUMN ended;
 ALTER TABLE versions DROP COLUMN row;
+DROP INDEX records_validity;
+ALTER TABLE records DROP COLUMN valid_from;
+ALTER TABLE records DROP COLUMN valid_to;
+ALTER TABLE versions DROP COLUMN valid_from;
+ALTER TABLE versions DROP COLUMN valid_to;
 PRAGMA user_version = 33;
 """
 

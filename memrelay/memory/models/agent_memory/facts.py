@@ -40,7 +40,18 @@ from memrelay.memory.records.data import MOST_BYTES, checked, kept_data, parse_d
 from memrelay.memory.records.optimistic_locking import check_keyed_version, check_version
 from memrelay.memory.records.paging import Limit, Offset
 from memrelay.memory.records.reading import literal_kind, take_ordered_page
-from memrelay.memory.records.view import Guid, Reason, Versions, version_of
+from memrelay.memory.records.record import PLAIN
+from memrelay.memory.records.view import (
+    End,
+    Guid,
+    Reason,
+    TimeOrNull,
+    Versions,
+    format_optional,
+    time_ms,
+    version_of,
+    with_period,
+)
 
 FACT_TYPES = (
     "user_preference",
@@ -96,6 +107,10 @@ class FactView:
     """The episode in which the value was learned."""
     source_description: str | None
     """Where the value comes from."""
+    valid_from: Moment | None
+    """Since when the value is true; null for ever."""
+    valid_to: Moment | None
+    """Until when the value is true; null for open."""
     created_at: Moment
     updated_at: Moment
     version: str
@@ -125,6 +140,8 @@ def view_fact(stored: StoredFact) -> FactView:
         None if counters.used_at is None else format_time(counters.used_at),
         data.get("source_episode_id"),
         data.get("source_description"),
+        format_optional(extras.valid_from),
+        format_optional(extras.valid_to),
         format_time(record.created_at),
         format_time(record.updated_at),
         version_of(record, extras),
@@ -178,13 +195,22 @@ class SetFact:
     """The reason, kept in the history."""
     if_version: Versions = ()
     """Write only if the fact has one of these versions."""
+    valid_from: End | None = None
+    """The time from which on the value is true; "" means any.
+
+    By default any for a new fact, the time of the write for another value, else as before."""
+    valid_to: End | None = None
+    """The time at which the value stops being true; "" means open.
+
+    By default open for a new fact and for another value, else as before."""
 
 
 @operation("facts.set", access="write", mutates=True, store="memories", any_store=True)
 def set_fact(tx: Transaction, request: SetFact, context: Context) -> FactWritten:
     """Write a fact under its key. An overwritten value stays in the history.
 
-    Raises Refused: when the scope or the type is unknown, or the id of the scope is missing.
+    Raises Refused: when the scope or the type is unknown, the id of the scope is missing, or the
+    period of validity is invalid.
     Raises ValueTooLarge: when the value is too long.
     Raises VersionConflict: when the fact has another version.
     """
@@ -198,8 +224,17 @@ def set_fact(tx: Transaction, request: SetFact, context: Context) -> FactWritten
         content, data = _encode(request, {})
         new = new_state(context.new_guid(), FACT_KIND, context.now_ms, context.actor)
         owner = request.user_id if request.scope == "user" else None
+        period = with_period(PLAIN, request.valid_from, request.valid_to)
         state = table.insert(
-            new._replace(scope=scope, key=request.key, owner=owner, data=data, content=content)
+            new._replace(
+                scope=scope,
+                key=request.key,
+                owner=owner,
+                data=data,
+                valid_from=period.valid_from,
+                valid_to=period.valid_to,
+                content=content,
+            )
         )
         fact = view_fact(StoredFact(state.record, state.extras, Counters()))
         return FactWritten(fact, "created")
@@ -208,7 +243,8 @@ def set_fact(tx: Transaction, request: SetFact, context: Context) -> FactWritten
     before = parse_data(stored.state.data, stored.guid)
     content, data = _encode(request, before)
     is_contradicted = _json(before["value"]) != _json(request.value)
-    after = stored.state._replace(content=content, data=data)
+    begin, end = _get_period(request, stored.state, context, is_new=is_contradicted)
+    after = stored.state._replace(content=content, data=data, valid_from=begin, valid_to=end)
     state = table.change(stored, after, event="fact.contradicted" if is_contradicted else "")
     # Each write confirms the fact, and another value also contradicts it.
     counters = tx.table(CounterTable)
@@ -216,6 +252,20 @@ def set_fact(tx: Transaction, request: SetFact, context: Context) -> FactWritten
     if is_contradicted:
         counters.count_outcome(stored.guid, is_good=False)
     return FactWritten(view_state(tx, state), "updated")
+
+
+def _get_period(
+    request: SetFact, before: State, context: Context, *, is_new: bool
+) -> tuple[int | None, int | None]:
+    """Return the period of a value, Unix ms. A new value is valid from now on. Raises Refused."""
+    extras = before.extras
+    if is_new:
+        extras = extras._replace(valid_from=None, valid_to=None)
+    extras = with_period(extras, request.valid_from, request.valid_to)
+    begin, end = extras.valid_from, extras.valid_to
+    if is_new and request.valid_from is None and end is None:
+        begin = context.now_ms
+    return begin, end
 
 
 def _get_ids(request: "SetFact | FactName | SearchFacts") -> Ids:
@@ -358,6 +408,8 @@ class SearchFacts:
     """Only facts with at least this confidence."""
     limit: Limit = 10
     """The maximum number of facts."""
+    valid_at: TimeOrNull = ""
+    """Facts that are not valid at this time come last; by default now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -378,13 +430,16 @@ class FoundFacts:
 def search_facts(tx: Transaction, request: SearchFacts, context: Context) -> FoundFacts:
     """Find visible facts, the most reliable first, then those with the words in their key.
 
-    Raises Refused: when a type is unknown.
+    Raises Refused: when a type is unknown, or `valid_at` is no time.
     Raises SearchTooLong: when the search exceeds its time limit.
     """
     for name in request.fact_types:
         check_name("fact_type", name, FACT_TYPES)
     visible = _visible(tx, _get_ids(request))
-    within = FactFilter(visible, request.fact_types, request.min_confidence, request.limit)
+    valid_at = time_ms("valid_at", request.valid_at)
+    within = FactFilter(
+        visible, request.fact_types, request.min_confidence, request.limit, valid_at
+    )
     tx.records.flush()
     with tx.time_limit.bounded():
         return FoundFacts(tuple(map(view_fact, tx.table(FactTable).search(request.query, within))))
@@ -415,6 +470,8 @@ class ListFacts:
     """The maximum number of facts. A page of long facts may have fewer."""
     offset: Offset = 0
     """The number of facts to skip."""
+    valid_at: TimeOrNull = ""
+    """Only facts that are valid at this time: `valid_from` and `valid_to` include it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -432,12 +489,14 @@ class FactPage:
 def list_facts(tx: Transaction, request: ListFacts, context: Context) -> FactPage:
     """List facts in pages, the newest change first. Of equal times, the later arrival is first.
 
-    Raises Refused: when the scope or the type is unknown.
+    Raises Refused: when the scope or the type is unknown, or `valid_at` is no time.
     Raises ResultTooLarge: when a fact does not fit into an answer.
     Raises SearchTooLong: when the search exceeds its time limit.
     """
     request = replace(request, user_id=current_id(tx, request.user_id))
-    conditions = Conditions(given=literal_kind(FACT_KIND, _filter(tx, request)))
+    valid_at = time_ms("valid_at", request.valid_at)
+    given = literal_kind(FACT_KIND, _filter(tx, request))
+    conditions = Conditions(given=given, valid_at_ms=valid_at)
     window = (request.limit, request.offset)
     with tx.bounded_search():
         records, total = take_ordered_page(tx, conditions, ("updated_at", "desc"), window, context)

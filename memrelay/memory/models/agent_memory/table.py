@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from memrelay.memory.engine.counters import COUNTS, Counters
-from memrelay.memory.engine.filter_sql import UNEXPIRED, Clause
+from memrelay.memory.engine.filter_sql import AMONG, UNEXPIRED, Clause
 from memrelay.memory.engine.keyed_table import KeyedTable
 from memrelay.memory.engine.store import Store
 from memrelay.memory.engine.versions import State, StoredRecord, stored_records
@@ -73,7 +73,7 @@ CANDIDATES = (
     "FROM records AS r INDEXED BY fact_texts "
     "LEFT JOIN tallies AS t INDEXED BY tallies_bad ON t.guid = r.guid AND t.bad > 0 "
     "WHERE r.kind = 'memory.fact' AND {0} AND confidence >= ? "
-    "ORDER BY confidence DESC, rank DESC, r.updated_at DESC, r.row DESC LIMIT ?"
+    "ORDER BY {1}confidence DESC, rank DESC, r.updated_at DESC, r.row DESC LIMIT ?"
 )
 
 
@@ -94,6 +94,8 @@ class FactFilter(NamedTuple):
     fact_types: Sequence[str] = ()
     min_confidence: float = 0.0
     limit: int = 10
+    # Facts that are not valid at this time (Unix ms, None for now) come last.
+    valid_at: int | None = None
 
 
 class FactTable(KeyedTable):
@@ -128,7 +130,8 @@ class FactTable(KeyedTable):
     def search(self, query: str, within: FactFilter) -> Iterator[StoredFact]:
         """Yield the facts that match a query, the best first.
 
-        The order is confidence, matches in keys before others, and the newest change.
+        The order is valid facts before others, confidence, matches in keys before others, and the
+        newest change.
         """
         words = parse_fact_query(query)
         if not words.words:
@@ -147,8 +150,12 @@ class FactTable(KeyedTable):
         words = parse_fact_query(query)
         which, values = self._conditions(words.required, within)
         patterns = (words.pattern_in_key, words.pattern_in_value)
-        ends = (within.min_confidence, most)
-        rows = self._connection.execute(CANDIDATES.format(which), (*patterns, *values, *ends))
+        lowered = orjson.dumps([*self._records.not_valid(within.valid_at)]).decode()
+        last = [] if lowered == "[]" else [lowered]
+        rows = self._connection.execute(
+            CANDIDATES.format(which, f"{AMONG}, " if last else ""),
+            (*patterns, *values, within.min_confidence, *last, most),
+        )
         candidates: list[Any] = rows.fetchall()
         left = within.limit
         for row, rank, _ in candidates:

@@ -68,7 +68,14 @@ from memrelay.memory.records.optimistic_locking import check_version
 from memrelay.memory.records.paging import Cursor, Limit, Offset, parse_cursor
 from memrelay.memory.records.reading import fetch, take_records
 from memrelay.memory.records.record import PLAIN, Record, RecordExtras
-from memrelay.memory.records.view import Reason, Versions
+from memrelay.memory.records.view import (
+    End,
+    Reason,
+    TimeOrNull,
+    Versions,
+    time_ms,
+    with_period,
+)
 from memrelay.memory.records.writing import WriteInput, write
 from memrelay.memory.search.embedding.questions import EmbeddedQuestion
 from memrelay.memory.search.text.words import plain_tokens
@@ -107,6 +114,8 @@ class NewEntry(NamedTuple):
     metadata: Mapping[str, Any] = {}
     may_wait: bool = True  # whether to raise VectorPending while the merged text has no vector
     confirms: bool = True  # whether a duplicate counts as a confirmation of the existing entry
+    valid_from: int | None = None  # Unix ms, None if not given
+    valid_to: int | None = None
 
 
 class PlannedWrite(NamedTuple):
@@ -174,6 +183,17 @@ class CreateEntry:
     would create it, and `memory_id` is "" if the write would create the memory. An idempotency
     key has no effect.
     """
+    valid_from: TimeOrNull = ""
+    """The time from which on the content is true.
+
+    By default any, or the time of the write if the text replaces all of an entry.
+    """
+    valid_to: TimeOrNull = ""
+    """The time at which the content stops being true; by default open.
+
+    Only entries with the same `valid_to` are compared, and a text with a `valid_from` is not added
+    to an entry with another one.
+    """
 
 
 @operation(
@@ -187,7 +207,7 @@ class CreateEntry:
 def create_entry(tx: Transaction, new: CreateEntry, context: Context) -> WrittenEntry:
     """Write an entry: create it, update a similar entry, or skip it as a duplicate.
 
-    Raises Refused: when the input names no memory, or two.
+    Raises Refused: when the input names no memory, or two, or the period of validity is invalid.
     Raises RecordNotFound: when no memory has the id.
     Raises VectorPending: when the vector of a merged text is not computed yet.
     """
@@ -217,7 +237,8 @@ def _find_memory(tx: Transaction, new: CreateEntry) -> str:
 
 
 def _new_entry(new: CreateEntry, memory: str, context: Context) -> NewEntry:
-    """Return the entry for the memory with this id. A dry run needs no guid."""
+    """Return the entry for the memory with this id. A dry run needs no guid. Raises Refused."""
+    period = with_period(PLAIN, new.valid_from, new.valid_to)
     return NewEntry(
         "" if new.dry_run else context.new_guid(),
         memory,
@@ -230,6 +251,8 @@ def _new_entry(new: CreateEntry, memory: str, context: Context) -> NewEntry:
         new.mode,
         new.metadata or {},
         context.may_wait,
+        valid_from=period.valid_from,
+        valid_to=period.valid_to,
     )
 
 
@@ -280,7 +303,18 @@ def plan_write(tx: Transaction, new: NewEntry, question: EmbeddedQuestion | None
     if new.mode == "create":
         return plan_creation(new)
     tx.records.flush()
+    planned = _plan_by_comparison(tx, new, question)
+    period = planned.extras.valid_from, planned.extras.valid_to
+    begin = period[0] if new.valid_from is None else new.valid_from
+    # An entry has one period for its whole text.
+    return planned if period == (begin, new.valid_to) else plan_creation(new, planned.similarity)
+
+
+def _plan_by_comparison(
+    tx: Transaction, new: NewEntry, question: EmbeddedQuestion | None
+) -> PlannedWrite:
     guids = tx.table(EntryTable).same(new.memory, make_digest(new.content))
+    guids = [guid for guid in guids if _ends_alike(tx, new, guid)]
     unexpired = (_find_record(tx, guid) for guid in guids)
     same = next((record for record in unexpired if record is not None), None)
     if same is not None:
@@ -304,9 +338,18 @@ def plan_write(tx: Transaction, new: NewEntry, question: EmbeddedQuestion | None
     return planned or plan_creation(new, similarity)
 
 
+def _ends_alike(tx: Transaction, new: NewEntry, guid: str) -> bool:
+    """Return whether an entry has the `valid_to` of the new one."""
+    if not tx.records.has_periods:
+        return new.valid_to is None
+    return tx.records.extras(guid).valid_to == new.valid_to
+
+
 def plan_creation(new: NewEntry, similarity: Similarity = NOT_SIMILAR) -> PlannedWrite:
     """Plan a new entry. `similarity` is that of the most similar entry."""
     extras = PLAIN._replace(data=as_text(dict(new.metadata))) if new.metadata else PLAIN
+    if (new.valid_from, new.valid_to) != (None, None):
+        extras = extras._replace(valid_from=new.valid_from, valid_to=new.valid_to)
     tags = orjson.dumps(new.tags).decode()
     after = Record(
         new.guid, new.memory, KIND, new.content, new.source, tags, new.now_ms, new.now_ms
@@ -455,9 +498,14 @@ def _plan_replacement(
     planned = _plan_change(tx, new, old, similarity, content)
     if planned is None:
         return None
-    source = old.source if rest else new.source
-    after = planned.after._replace(source=source)
-    return planned._replace(after=after, replaced=tuple(replaced))
+    if rest:
+        return planned._replace(replaced=tuple(replaced))
+    extras = planned.extras
+    if new.valid_from is not None or new.valid_to is None:
+        begin = new.now_ms if new.valid_from is None else new.valid_from
+        extras = extras._replace(valid_from=begin)
+    after = planned.after._replace(source=new.source)
+    return planned._replace(after=after, extras=extras, replaced=tuple(replaced))
 
 
 def _plan_change(
@@ -505,6 +553,7 @@ def _compare_candidates(
     return [
         (record, _compare(new.content, record.content, cosine, fingerprint))
         for _, record, cosine in sorted(candidates, key=lambda one: one[0])
+        if _ends_alike(tx, new, record.guid)
     ]
 
 
@@ -641,15 +690,18 @@ class ListEntries:
     """The `next_cursor` of the previous page."""
     offset: Offset = 0
     """The number of entries to skip. Unlike a cursor, it shifts when others write."""
+    valid_at: TimeOrNull = ""
+    """Only entries that are valid at this time: `valid_from` and `valid_to` include it."""
 
     @property
     def conditions(self) -> Conditions:
-        """The conditions that are set."""
+        """The conditions that are set. Raises Refused if `valid_at` is no time."""
         source = {"source": self.source} if self.source is not None else {}
         return Conditions(
             {"scope": self.memory_id, "kind": KIND} | source,
             globs=self.tags,
             given=compiled(self.filter),
+            valid_at_ms=time_ms("valid_at", self.valid_at),
         )
 
 
@@ -669,7 +721,7 @@ def list_entries(tx: Transaction, request: ListEntries, context: Context) -> Ent
     """List the entries of a named memory, optionally by tags, source and filter, in pages.
 
     Raises RecordNotFound: when the memory does not exist.
-    Raises Refused: when the cursor is invalid.
+    Raises Refused: when the cursor or `valid_at` is invalid.
     """
     fetch_memory(tx, request.memory_id)
     conditions, beyond = request.conditions, parse_cursor(request.cursor)
@@ -699,6 +751,10 @@ class UpdateEntry:
     """Change only if the entry has one of these versions."""
     reason: Reason = ""
     """The reason, kept in the history."""
+    valid_from: End | None = None
+    """The new time from which on the content is true; "" means any."""
+    valid_to: End | None = None
+    """The new time at which the content stops being true; "" means open."""
 
 
 @operation("entries.update", access="write", mutates=True, store="memories", embeds="content")
@@ -707,6 +763,7 @@ def update_entry(tx: Transaction, change: UpdateEntry, context: Context) -> Entr
 
     Raises RecordNotFound: when the entry does not exist in the memory.
     Raises VersionConflict: when the entry has another version.
+    Raises Refused: when the period of validity is invalid.
     """
     before = fetch_entry(tx, change.id, change.memory_id)
     extras_before = tx.records.extras(before.guid)
@@ -718,6 +775,7 @@ def update_entry(tx: Transaction, change: UpdateEntry, context: Context) -> Entr
         after = after._replace(tags=tags_json(change.tags) or "")
     if change.metadata is not None:
         extras = extras._replace(data=as_text(change.metadata))
+    extras = with_period(extras, change.valid_from, change.valid_to)
     if (after, extras) != (before, extras_before):
         after = after._replace(updated_at=next_change_ms(context.now_ms, before.updated_at))
         tx.records.replace(before, after, extras)

@@ -48,6 +48,8 @@ class EntryMerge:
             metadata=orjson.loads(record.data or "{}"),
             may_wait=False,
             confirms=False,
+            valid_from=record.valid_from,
+            valid_to=record.valid_to,
         )
         question = find_cached_vector(self._tx, record.content)
         planned = plan_write(self._tx, new, question)

@@ -33,13 +33,14 @@ from memrelay.memory.models.named_memories.table import EntryTable, Memory, Memo
 from memrelay.memory.operations import Context, operation
 from memrelay.memory.records.data import load_json
 from memrelay.memory.records.filters import Filter
-from memrelay.memory.records.ids import make_id
+from memrelay.memory.records.ids import guid_of, make_id
 from memrelay.memory.records.paging import MOST, answer_too_large, take_page
 from memrelay.memory.records.record import Record
-from memrelay.memory.records.view import MOST_TAGS
+from memrelay.memory.records.view import MOST_TAGS, TimeOrNull, time_ms
 from memrelay.memory.search.query import plain
 from memrelay.memory.search.text.contentless import has_content
 from memrelay.memory.search.text.languages import Language
+from memrelay.memory.search.validity import LOWERED, valid_first
 
 MOST_CHARACTERS = 1 << 16  # of a query
 MAX_MEMORIES = 1000  # named in one query
@@ -49,6 +50,7 @@ MAX_SEARCHED = 20_000
 VECTOR_SHARE = 0.7
 RELEVANT = 0.4  # low: it leaves out only what is unrelated
 NO_VECTOR_YET = "some entries have no vector yet and are found by their words only; try again soon"
+NOT_VALID = "not valid"
 ARMS = {"text": "words", "vector": "meaning"}
 # Scores of SOAT at fused scores, linear between them. The questions in
 # tests/memory/models/named_memories/test_knowledge_scores.py reach a fused score of 0.2 if an
@@ -81,6 +83,8 @@ class SearchKnowledge:
     timezone: MaybeZone = ""
     """The time zone of phrases such as `yesterday`, like `Europe/Berlin`; by default the bundle's,
     else UTC."""
+    valid_at: TimeOrNull = ""
+    """Entries that are not valid at this time come last; by default now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +100,7 @@ class KnowledgeResult:
     score: float | None
     """From 0 to 1, higher is better; null without a query."""
     why: str
-    """The scores of words and meaning."""
+    """The scores of words and meaning, and `not valid` for an entry that comes last for that."""
     created_at: Moment
     updated_at: Moment
 
@@ -119,7 +123,7 @@ def search_knowledge(tx: Transaction, request: SearchKnowledge, context: Context
     Without vectors, only words count. As in SOAT, the best entries are returned however low their
     scores are; use `min_score` to exclude them.
 
-    Raises Refused: when the query has too many words or memories.
+    Raises Refused: when the query has too many words or memories, or `valid_at` is no time.
     Raises ResultTooLarge: when the result exceeds the size of an answer.
     Raises VectorPending: when the vector of the query is not computed yet.
     """
@@ -144,8 +148,13 @@ def find_knowledge(
         )
     within = _conditions(request, memories)
     if not request.query.strip():
-        entries = tx.records.page(within, "asc", None, request.limit)
-        results = [_result(tx, memories, record, None, "") for _, record, _ in entries]
+        lowered = _find_lowered(tx, request)
+        entries = tx.records.page(within, "asc", None, request.limit + len(lowered))
+        first = valid_first(entries, lambda entry: entry[0] in lowered, request.limit)
+        results = [
+            _result(tx, memories, record, None, NOT_VALID * (row in lowered))
+            for row, record, _ in first
+        ]
         return Knowledge(_check_size(results, context), False, "")
     with tx.bounded_search():
         return _search(tx, request, within, memories, context, relevant=relevant)
@@ -170,9 +179,15 @@ def find_latest(tx: Transaction, request: SearchKnowledge, context: Context) -> 
     most = request.limit
     chosen = [*by_time[: most - most // 3], *often[:most], *by_time]
     kept = list({one[0].guid: one for one in chosen}.values())[:most]
-    kept.sort(key=lambda one: one[1], reverse=True)
+    lowered = frozenset(_find_lowered(tx, request).values())
+    kept.sort(key=lambda one: (one[0].guid not in lowered, one[1]), reverse=True)
     results = [_result(tx, memories, record, None, "the latest") for record, _, _ in kept]
     return Knowledge(_check_size(results, context), False, "")
+
+
+def _find_lowered(tx: Transaction, request: SearchKnowledge) -> dict[int, str]:
+    """Return row -> guid of the records that come last. Raises Refused if the time is invalid."""
+    return tx.records.not_valid(time_ms("valid_at", request.valid_at))
 
 
 def _conditions(request: SearchKnowledge, memories: Iterable[str]) -> Conditions:
@@ -211,7 +226,9 @@ def _search(
         question=request.query,
         vector_share=VECTOR_SHARE,
         zone=find_zone(request.timezone or context.timezone),
+        valid_at=time_ms("valid_at", request.valid_at),
     )
+    lowered = _find_lowered(tx, request)
     ranked, least = rank(floor=False), request.min_score or 0
     if relevant and ranked.missing_retriever:
         ranked = rank(floor=True)
@@ -219,12 +236,15 @@ def _search(
         least = RELEVANT
     shares, results = ranked.arm_scores_by_row(), list[KnowledgeResult]()
     for row, score in ranked.scores_by_row().items():
+        if row in lowered:
+            score /= LOWERED  # its place shows it, and `min_score` is about relevance
         if soat_score(score) < least:
             continue
         for record in tx.records.at_rows({row: score}):
             why = ", ".join(
                 f"{ARMS.get(arm, arm)} {share:.2f}" for arm, share in shares[row].items()
             )
+            why += f", {NOT_VALID}" * (row in lowered)
             results.append(_result(tx, memories, record, soat_score(record.score), why))
     reason = ranked.missing_retriever or NO_VECTOR_YET * tx.ranker.has_missing_vectors(ranked)
     return Knowledge(_check_size(results, context), bool(reason), reason)
@@ -307,6 +327,8 @@ class KnowledgeConfig:
     timezone: MaybeZone = ""
     """The time zone of phrases such as `yesterday`, like `Europe/Berlin`; by default the bundle's,
     else UTC."""
+    valid_at: TimeOrNull = ""
+    """Entries that are not valid at this time come last, marked `outdated`; by default now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -349,6 +371,7 @@ def knowledge_context(
             request.limit,
             filter=request.filter,
             timezone=request.timezone,
+            valid_at=request.valid_at,
         )
         if request.min_score is None and not has_content(request.query, context.language):
             knowledge = find_latest(tx, search, context)
@@ -381,12 +404,14 @@ def _list_recalled(
 ) -> list[RecalledEntry]:
     """Return the entries found, best first, but the newest of a topic first."""
     found = []
+    lowered = frozenset(tx.records.not_valid(time_ms("valid_at", request.valid_at)).values())
     for one in knowledge.results:
         ident = f" ({one.entry_id})" if request.with_ids else ""
         heading = f"[Memory: {one_line_name(one.memory_name)}{ident}]"
         entry = recall_entry(tx, one.entry_id, heading)
         if entry is not None:
-            found.append(entry)
+            is_valid = guid_of("me", tx.memory_id, one.entry_id) not in lowered
+            found.append(entry._replace(is_valid=is_valid))
     return order_by_topic(found)
 
 

@@ -18,7 +18,13 @@ from memrelay.memory.records.ids import make_id, uid_of_store
 from memrelay.memory.records.optimistic_locking import refuse_other_version
 from memrelay.memory.records.paging import Cursor, Limit, parse_cursor, take_page
 from memrelay.memory.records.record import Record, RecordExtras
-from memrelay.memory.records.view import MAX_NAME_CHARACTERS, MOST_TAGS, Versions, version_of
+from memrelay.memory.records.view import (
+    MAX_NAME_CHARACTERS,
+    MOST_TAGS,
+    Versions,
+    format_optional,
+    version_of,
+)
 
 # The kind of the records that are entries.
 KIND = "entry"
@@ -73,6 +79,10 @@ class EntryView:
     confirmations: int
     """How often the same content was written again."""
     last_confirmed_at: Moment | None
+    valid_from: Moment | None
+    """Since when the content is true; null for ever."""
+    valid_to: Moment | None
+    """Until when the content is true; null for open."""
     created_at: Moment
     updated_at: Moment
     version: str
@@ -127,7 +137,9 @@ def entry_fields(
         "tags": tuple(load_json(record.tags, record.guid)),
         "metadata": kept_data(record, extras),
         "confirmations": confirmed.times,
-        "last_confirmed_at": None if confirmed.last is None else format_time(confirmed.last),
+        "last_confirmed_at": format_optional(confirmed.last),
+        "valid_from": format_optional(extras.valid_from),
+        "valid_to": format_optional(extras.valid_to),
         "created_at": format_time(record.created_at),
         "updated_at": format_time(record.updated_at),
         "version": version_of(record, extras),

@@ -33,6 +33,8 @@ class RecalledEntry(NamedTuple):
     memory: str
     heading: str
     lines: tuple[RecalledLine, ...]
+    # Whether it is valid at the time of the search.
+    is_valid: bool = True
 
     @property
     def at_ms(self) -> int:
@@ -56,7 +58,13 @@ def recall_entry(tx: Transaction, ident: str, heading: str) -> RecalledEntry | N
 
 
 def order_by_topic(entries: Sequence[RecalledEntry]) -> list[RecalledEntry]:
-    """Return the entries in their order, except that the newest of a topic is the first of it."""
+    """Return the entries in their order, except that the newest of a topic is the first of it.
+
+    Entries that are not valid stay after all others.
+    """
+    last = [entry for entry in entries if not entry.is_valid]
+    if last:
+        return order_by_topic([entry for entry in entries if entry.is_valid]) + last
     ordered: list[RecalledEntry] = []
     for entry in entries[:MOST_COMPARED]:
         at = next(
@@ -72,9 +80,13 @@ def order_by_topic(entries: Sequence[RecalledEntry]) -> list[RecalledEntry]:
 
 
 def find_outdated(entries: Sequence[RecalledEntry]) -> set[RecalledLine]:
-    """Return the lines that a newer one of the same memory contradicts."""
-    lines = [line for entry in entries for line in entry.lines][:MOST_LINES_COMPARED]
-    return {
+    """Return the lines that a newer one of the same memory contradicts, and those of entries that
+    are not valid.
+    """
+    ended = {line for entry in entries if not entry.is_valid for line in entry.lines}
+    lines = [line for entry in entries if entry.is_valid for line in entry.lines]
+    lines = lines[:MOST_LINES_COMPARED]
+    return ended | {
         line
         for line in lines
         if any(
