@@ -382,8 +382,10 @@ def _find_matches(
         return []
     if match and limit is None:
         limit = max_records_within(request.max_bytes)
-    lowered = frozenset(tx.records.not_valid(request.valid_at).values())
-    most = None if limit is None else limit + len(lowered)
+    most, lowered = limit, frozenset[str]()
+    if tx.records.has_periods:
+        lowered = frozenset(tx.records.not_valid(request.valid_at).values())
+        most = None if limit is None else limit + len(lowered)
     if not match or most is None:
         found = tx.records.latest(excluded, conditions, most)
     else:
