@@ -63,6 +63,31 @@ def test_lists_and_searches_show_the_state_of_then(web_system: WebSystem, uid: s
     assert web_system.get(f"{records}/{tea}").status == 404
 
 
+def test_the_time_of_validity_is_independent_of_as_of(web_system: WebSystem, uid: str) -> None:
+    records = f"/v1/pipelines/{uid}/records"
+    berlin = {"content": "address is Berlin", "valid_to": "2024-03-01"}
+    guid = web_system.post(records, berlin).json["guid"]
+    web_system.post(records, {"content": "address is Paris", "valid_from": "2024-03-01"})
+    ask(web_system.url, "PATCH", f"{records}/{guid}", {"valid_to": "2024-05-01"})
+
+    april = "records?valid_at=2024-04-01"
+    assert read(web_system, uid, april, "n:2") == ["address is Paris"]
+    assert read(web_system, uid, april, "n:3") == ["address is Berlin", "address is Paris"]
+
+    def first(as_of: str, **given: str) -> str:
+        answer = ask(
+            web_system.url,
+            "POST",
+            f"{records}/search?as_of={as_of}",
+            {"query": "address"} | given,
+        )
+        return str(answer.json["items"][0]["record"]["content"])
+
+    assert first("n:2") == first("n:3", valid_at="2024-06-01") == "address is Paris"
+    assert first("n:2", valid_at="2024-04-01") == "address is Paris"
+    assert first("n:3", valid_at="2024-04-01") == "address is Berlin"
+
+
 def test_an_erased_record_never_comes_back(web_system: WebSystem, uid: str) -> None:
     records = f"/v1/pipelines/{uid}/records"
     guid = web_system.post(records, {"content": "the secret of Ada"}).json["guid"]

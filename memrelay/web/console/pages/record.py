@@ -60,6 +60,8 @@ FIELDS = (
     "data",
     "in_context",
     "expires_at",
+    "valid_from",
+    "valid_to",
 )
 PAGE = Page("Record", "/pipelines/{uid}/memory/{guid}", parent="Memory")
 QUERY = {
