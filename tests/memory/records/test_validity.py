@@ -137,6 +137,18 @@ def test_the_turns_of_a_conversation_are_lowered_too(store: Store) -> None:
     assert then[0].startswith("I live")
 
 
+def test_an_update_can_end_what_a_record_says(store: Store) -> None:
+    first, second = (call(store, "records.create", content=text) for text in ("tea", "tea time"))
+    assert not store.records.has_periods
+    call(store, "records.update", guid=first.guid, valid_to="2020-01-01")
+    for mode in ("fts", "hybrid"):
+        assert search(store, "tea", mode=mode) == ["tea time", "tea"]
+    call(store, "records.update", guid=first.guid, valid_to="")
+    call(store, "records.update", guid=second.guid, valid_to="2020-01-01")
+    for mode in ("fts", "hybrid"):
+        assert search(store, "tea", mode=mode) == ["tea", "tea time"]
+
+
 @settings(max_examples=20, deadline=None)
 @drawn(st.lists(st.sampled_from(["tea", "green tea", "tea time", "coffee"]), max_size=12))
 def test_the_ranking_without_ended_records_is_unchanged(texts: list[str]) -> None:

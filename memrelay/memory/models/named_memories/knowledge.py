@@ -167,20 +167,21 @@ def find_latest(tx: Transaction, request: SearchKnowledge, context: Context) -> 
         return Knowledge((), False, "")
     within = _conditions(request, memories)
     latest = tx.table(EntryTable).latest(memories, request.limit)
-    newest = [record.guid for _, record, _ in tx.records.page(within, "desc", None, request.limit)]
+    most, lowered = request.limit, frozenset(_find_lowered(tx, request).values())
+    newest = tx.records.page(within, "desc", None, most + len(lowered))
+    newest = valid_first(newest, lambda one: one[1].guid in lowered, most)
     found = {}
-    for guid in dict.fromkeys([*newest, *latest]):
+    for guid in dict.fromkeys([*(record.guid for _, record, _ in newest), *latest]):
         matching = Conditions({"guid": guid}, globs=request.entry_tags, given=within.given)
         for record in tx.records.select(matching, "asc", 1, 0):
             confirmed = tx.table(EntryTable).confirmed(guid)
-            found[guid] = (record, max(record.updated_at, confirmed.last or 0), confirmed.times)
+            at_ms, is_valid = max(record.updated_at, confirmed.last or 0), guid not in lowered
+            found[guid] = (record, (is_valid, at_ms), (is_valid, confirmed.times))
     by_time = sorted(found.values(), key=lambda one: one[1], reverse=True)
     often = sorted(found.values(), key=lambda one: one[2], reverse=True)
-    most = request.limit
     chosen = [*by_time[: most - most // 3], *often[:most], *by_time]
     kept = list({one[0].guid: one for one in chosen}.values())[:most]
-    lowered = frozenset(_find_lowered(tx, request).values())
-    kept.sort(key=lambda one: (one[0].guid not in lowered, one[1]), reverse=True)
+    kept.sort(key=lambda one: one[1], reverse=True)
     results = [_result(tx, memories, record, None, "the latest") for record, _, _ in kept]
     return Knowledge(_check_size(results, context), False, "")
 

@@ -48,6 +48,16 @@ def test_an_entry_that_has_ended_is_neither_changed_nor_repeated(tx: Store) -> N
     assert (opened.valid_from, opened.valid_to) == ("2015-01-01T00:00:00.000Z", None)
 
 
+def test_an_ended_entry_does_not_stand_in_for_the_one_that_holds(tx: Store) -> None:
+    memory = make_memory(tx)
+    rome = write(tx, memory, "Anna lives in Rome")
+    write(tx, memory, "Anna lives in Paris, France", mode="create", **ENDED)
+
+    moved = write(tx, memory, PARIS, mode="current")
+
+    assert (moved.id, moved.replaced) == (rome.id, ("Anna lives in Rome",))
+
+
 def test_knowledge_puts_what_has_ended_last_and_hides_nothing(tx: Store) -> None:
     memory = make_memory(tx)
     write(tx, memory, BERLIN, **ENDED)
@@ -80,5 +90,6 @@ def test_a_context_marks_what_has_ended(tx: Store, query: str) -> None:
     now = lines()
     assert PARIS in now[0] and "outdated" not in now[0]
     assert BERLIN in now[1] and "outdated" in now[1]
+    assert lines(limit=1) == now[:1]
     then = [line for line in lines(valid_at="2017-01-01") if BERLIN in line]
     assert "outdated" not in then[0]
