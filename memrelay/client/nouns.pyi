@@ -295,8 +295,8 @@ class RemoteEntries(Noun):
             tags: Strings = (), metadata: JsonObject | None = None,
             duplicate_threshold: float = 0.95, update_threshold: float = 0.75,
             mode: Literal["skip", "merge", "create", "supersede", "current"] | None = "current",
-            memory: str = "", dry_run: bool = False,
-            idempotency_key: str | None = None) -> WrittenEntry:
+            memory: str = "", dry_run: bool = False, valid_from: str | None = "",
+            valid_to: str | None = "", idempotency_key: str | None = None) -> WrittenEntry:
         """Write an entry: create it, update a similar entry, or skip it as a duplicate."""
     write = create
     async def delete(self, pipeline: str, id: str, *, memory_id: str = "", if_version: Strings = (),
@@ -308,11 +308,13 @@ class RemoteEntries(Noun):
     async def list(self, pipeline: str, memory_id: str, *, tags: Strings = (),
             source: Literal["manual", "agent", "extraction", "orchestration"] | None = None,
             filter: JsonObject | None = None, order: Literal["asc", "desc"] = "asc",
-            limit: int = 50, cursor: str = "", offset: int = 0, as_of: str = "") -> EntryPage:
+            limit: int = 50, cursor: str = "", offset: int = 0, valid_at: str | None = "",
+            as_of: str = "") -> EntryPage:
         """List the entries of a named memory, optionally by tags, source and filter, in pages."""
     async def update(self, pipeline: str, id: str, *, memory_id: str = "",
             content: str | None = None, tags: Strings | None = None,
             metadata: JsonObject | None = None, if_version: Strings = (), reason: str | None = "",
+            valid_from: str | None = None, valid_to: str | None = None,
             idempotency_key: str | None = None) -> EntryView:
         """Change the given fields of an entry, without deduplication."""
 
@@ -371,7 +373,8 @@ class RemoteFacts(Noun):
         """Return the fact of the session, else of the user, the agent, or everyone."""
     async def list(self, pipeline: str, query: str = "", *, scope: str = "", fact_type: str = "",
             agent_id: str = "", user_id: str = "", session_id: str = "", limit: int = 50,
-            offset: int = 0, store: str = "", as_of: str = "") -> FactPage:
+            offset: int = 0, valid_at: str | None = "", store: str = "",
+            as_of: str = "") -> FactPage:
         """List facts in pages, the newest change first. Of equal times, the later arrival is
         first."""
     async def recall(self, pipeline: str, key: str, *, agent_id: str = "", user_id: str = "",
@@ -379,13 +382,15 @@ class RemoteFacts(Noun):
         """Return a fact as facts.get does, and count the access. The count adds no history."""
     async def search(self, pipeline: str, query: str, *, agent_id: str = "", user_id: str = "",
             session_id: str = "", fact_types: Strings = (), min_confidence: float = 0.5,
-            limit: int = 10, store: str = "", as_of: str = "") -> FoundFacts:
+            limit: int = 10, valid_at: str | None = "", store: str = "",
+            as_of: str = "") -> FoundFacts:
         """Find visible facts, the most reliable first, then those with the words in their key."""
     async def set(self, pipeline: str, key: str, value: Any, *, fact_type: str = "world_knowledge",
             scope: str = "global", agent_id: str = "", user_id: str = "", session_id: str = "",
             confidence: float | None = None, overwrite: bool = True,
             source_episode_id: str | None = None, source_description: str | None = None,
-            reason: str | None = "", if_version: Strings = (), store: str = "",
+            reason: str | None = "", if_version: Strings = (), valid_from: str | None = None,
+            valid_to: str | None = None, store: str = "",
             idempotency_key: str | None = None) -> FactWritten:
         """Write a fact under its key. An overwritten value stays in the history."""
 
@@ -528,12 +533,13 @@ class RemoteKnowledge(Noun):
             token_budget: int = 2000, with_ids: bool = True, write_memory_id: str | None = None,
             document_ids: Strings | None = None, document_paths: Strings | None = None,
             extraction: bool | JsonObject | None = None, memory: str = "", timezone: str = "",
-            as_of: str = "") -> KnowledgeContext:
+            valid_at: str | None = "", as_of: str = "") -> KnowledgeContext:
         """Return what named memories contain about a question, as text for a prompt."""
     async def search(self, pipeline: str, query: str = "", *, memory_ids: Strings | None = None,
             memory_tags: Strings | None = None, entry_tags: Strings = (),
             min_score: float | None = None, limit: int = 10, language: str | None = None,
-            filter: JsonObject | None = None, timezone: str = "", as_of: str = "") -> Knowledge:
+            filter: JsonObject | None = None, timezone: str = "", valid_at: str | None = "",
+            as_of: str = "") -> Knowledge:
         """Find entries of named memories by meaning and words, best first."""
 
 class RemoteKnowledgeGraph(Noun):
@@ -696,7 +702,8 @@ class RemoteRecords(Noun):
             scope: str = "", source: str = "", tags: Strings = (), key: str | None = "",
             owner: str | None = "", data: JsonObject | None = None, in_context: bool = False,
             thread: str | None = "", seq: int | None = None, expires_at: str | None = "",
-            store: str = "", idempotency_key: str | None = None) -> RecordView:
+            valid_from: str | None = "", valid_to: str | None = "", store: str = "",
+            idempotency_key: str | None = None) -> RecordView:
         """Create a record. Writing the same text again creates another record."""
     write = create
     async def delete(self, pipeline: str, guid: str, *, reason: str | None = "",
@@ -729,7 +736,8 @@ class RemoteRecords(Noun):
             tags: Strings = (), filter: JsonObject | None = None, deleted: bool = False,
             order: Literal["asc", "desc"] = "asc", limit: int = 50, cursor: str = "",
             sort: Literal["arrival", "created_at", "updated_at", "uses"] = "arrival",
-            offset: int = 0, store: str = "", as_of: str = "") -> RecordPage:
+            offset: int = 0, valid_at: str | None = "", store: str = "",
+            as_of: str = "") -> RecordPage:
         """List records by kind, scope, source, tags and filter, in pages. Writes shift no page."""
     async def put(self, pipeline: str, items: JsonObjects, *, store: str = "",
             idempotency_key: str | None = None) -> PutOutput:
@@ -752,7 +760,7 @@ class RemoteRecords(Noun):
             mode: Literal["fts", "hybrid", "semantic"] | None = None, wait: bool = False,
             language: str | None = None, recency: float = 0.0, recency_days: float = 30.0,
             importance: float = 0.0, explain: bool = False, plain: bool = False, timezone: str = "",
-            store: str = "", as_of: str = "") -> Hits:
+            valid_at: str | None = "", store: str = "", as_of: str = "") -> Hits:
         """Find records by their words or their meaning, best first."""
     async def touch(self, pipeline: str, guids: Strings, *, store: str = "",
             idempotency_key: str | None = None) -> Touched:
@@ -761,7 +769,8 @@ class RemoteRecords(Noun):
             kind: str | None = None, scope: str | None = None, source: str | None = None,
             tags: Strings | None = None, key: str | None = None, owner: str | None = None,
             data: JsonObject | None = None, in_context: bool | None = None,
-            expires_at: str | None = None, reason: str | None = "", if_version: Strings = (),
+            expires_at: str | None = None, valid_from: str | None = None,
+            valid_to: str | None = None, reason: str | None = "", if_version: Strings = (),
             store: str = "", idempotency_key: str | None = None) -> RecordView:
         """Change the given fields of a record."""
 
@@ -1080,8 +1089,8 @@ class BlockingEntries(Noun):
             tags: Strings = (), metadata: JsonObject | None = None,
             duplicate_threshold: float = 0.95, update_threshold: float = 0.75,
             mode: Literal["skip", "merge", "create", "supersede", "current"] | None = "current",
-            memory: str = "", dry_run: bool = False,
-            idempotency_key: str | None = None) -> WrittenEntry:
+            memory: str = "", dry_run: bool = False, valid_from: str | None = "",
+            valid_to: str | None = "", idempotency_key: str | None = None) -> WrittenEntry:
         """Write an entry: create it, update a similar entry, or skip it as a duplicate."""
     write = create
     def delete(self, pipeline: str, id: str, *, memory_id: str = "", if_version: Strings = (),
@@ -1092,12 +1101,13 @@ class BlockingEntries(Noun):
     def list(self, pipeline: str, memory_id: str, *, tags: Strings = (),
             source: Literal["manual", "agent", "extraction", "orchestration"] | None = None,
             filter: JsonObject | None = None, order: Literal["asc", "desc"] = "asc",
-            limit: int = 50, cursor: str = "", offset: int = 0, as_of: str = "") -> EntryPage:
+            limit: int = 50, cursor: str = "", offset: int = 0, valid_at: str | None = "",
+            as_of: str = "") -> EntryPage:
         """List the entries of a named memory, optionally by tags, source and filter, in pages."""
     def update(self, pipeline: str, id: str, *, memory_id: str = "", content: str | None = None,
             tags: Strings | None = None, metadata: JsonObject | None = None,
-            if_version: Strings = (), reason: str | None = "",
-            idempotency_key: str | None = None) -> EntryView:
+            if_version: Strings = (), reason: str | None = "", valid_from: str | None = None,
+            valid_to: str | None = None, idempotency_key: str | None = None) -> EntryView:
         """Change the given fields of an entry, without deduplication."""
 
 class BlockingEpisodes(Noun):
@@ -1155,7 +1165,8 @@ class BlockingFacts(Noun):
         """Return the fact of the session, else of the user, the agent, or everyone."""
     def list(self, pipeline: str, query: str = "", *, scope: str = "", fact_type: str = "",
             agent_id: str = "", user_id: str = "", session_id: str = "", limit: int = 50,
-            offset: int = 0, store: str = "", as_of: str = "") -> FactPage:
+            offset: int = 0, valid_at: str | None = "", store: str = "",
+            as_of: str = "") -> FactPage:
         """List facts in pages, the newest change first. Of equal times, the later arrival is
         first."""
     def recall(self, pipeline: str, key: str, *, agent_id: str = "", user_id: str = "",
@@ -1163,13 +1174,15 @@ class BlockingFacts(Noun):
         """Return a fact as facts.get does, and count the access. The count adds no history."""
     def search(self, pipeline: str, query: str, *, agent_id: str = "", user_id: str = "",
             session_id: str = "", fact_types: Strings = (), min_confidence: float = 0.5,
-            limit: int = 10, store: str = "", as_of: str = "") -> FoundFacts:
+            limit: int = 10, valid_at: str | None = "", store: str = "",
+            as_of: str = "") -> FoundFacts:
         """Find visible facts, the most reliable first, then those with the words in their key."""
     def set(self, pipeline: str, key: str, value: Any, *, fact_type: str = "world_knowledge",
             scope: str = "global", agent_id: str = "", user_id: str = "", session_id: str = "",
             confidence: float | None = None, overwrite: bool = True,
             source_episode_id: str | None = None, source_description: str | None = None,
-            reason: str | None = "", if_version: Strings = (), store: str = "",
+            reason: str | None = "", if_version: Strings = (), valid_from: str | None = None,
+            valid_to: str | None = None, store: str = "",
             idempotency_key: str | None = None) -> FactWritten:
         """Write a fact under its key. An overwritten value stays in the history."""
 
@@ -1310,12 +1323,13 @@ class BlockingKnowledge(Noun):
             token_budget: int = 2000, with_ids: bool = True, write_memory_id: str | None = None,
             document_ids: Strings | None = None, document_paths: Strings | None = None,
             extraction: bool | JsonObject | None = None, memory: str = "", timezone: str = "",
-            as_of: str = "") -> KnowledgeContext:
+            valid_at: str | None = "", as_of: str = "") -> KnowledgeContext:
         """Return what named memories contain about a question, as text for a prompt."""
     def search(self, pipeline: str, query: str = "", *, memory_ids: Strings | None = None,
             memory_tags: Strings | None = None, entry_tags: Strings = (),
             min_score: float | None = None, limit: int = 10, language: str | None = None,
-            filter: JsonObject | None = None, timezone: str = "", as_of: str = "") -> Knowledge:
+            filter: JsonObject | None = None, timezone: str = "", valid_at: str | None = "",
+            as_of: str = "") -> Knowledge:
         """Find entries of named memories by meaning and words, best first."""
 
 class BlockingKnowledgeGraph(Noun):
@@ -1473,7 +1487,8 @@ class BlockingRecords(Noun):
     def create(self, pipeline: str, content: str, *, kind: str = "observation", scope: str = "",
             source: str = "", tags: Strings = (), key: str | None = "", owner: str | None = "",
             data: JsonObject | None = None, in_context: bool = False, thread: str | None = "",
-            seq: int | None = None, expires_at: str | None = "", store: str = "",
+            seq: int | None = None, expires_at: str | None = "", valid_from: str | None = "",
+            valid_to: str | None = "", store: str = "",
             idempotency_key: str | None = None) -> RecordView:
         """Create a record. Writing the same text again creates another record."""
     write = create
@@ -1506,7 +1521,8 @@ class BlockingRecords(Noun):
             tags: Strings = (), filter: JsonObject | None = None, deleted: bool = False,
             order: Literal["asc", "desc"] = "asc", limit: int = 50, cursor: str = "",
             sort: Literal["arrival", "created_at", "updated_at", "uses"] = "arrival",
-            offset: int = 0, store: str = "", as_of: str = "") -> RecordPage:
+            offset: int = 0, valid_at: str | None = "", store: str = "",
+            as_of: str = "") -> RecordPage:
         """List records by kind, scope, source, tags and filter, in pages. Writes shift no page."""
     def put(self, pipeline: str, items: JsonObjects, *, store: str = "",
             idempotency_key: str | None = None) -> PutOutput:
@@ -1529,7 +1545,7 @@ class BlockingRecords(Noun):
             mode: Literal["fts", "hybrid", "semantic"] | None = None, wait: bool = False,
             language: str | None = None, recency: float = 0.0, recency_days: float = 30.0,
             importance: float = 0.0, explain: bool = False, plain: bool = False, timezone: str = "",
-            store: str = "", as_of: str = "") -> Hits:
+            valid_at: str | None = "", store: str = "", as_of: str = "") -> Hits:
         """Find records by their words or their meaning, best first."""
     def touch(self, pipeline: str, guids: Strings, *, store: str = "",
             idempotency_key: str | None = None) -> Touched:
@@ -1538,7 +1554,8 @@ class BlockingRecords(Noun):
             kind: str | None = None, scope: str | None = None, source: str | None = None,
             tags: Strings | None = None, key: str | None = None, owner: str | None = None,
             data: JsonObject | None = None, in_context: bool | None = None,
-            expires_at: str | None = None, reason: str | None = "", if_version: Strings = (),
+            expires_at: str | None = None, valid_from: str | None = None,
+            valid_to: str | None = None, reason: str | None = "", if_version: Strings = (),
             store: str = "", idempotency_key: str | None = None) -> RecordView:
         """Change the given fields of a record."""
 
@@ -1839,7 +1856,8 @@ class EmbeddedEntries(Noun):
             tags: Strings = (), metadata: JsonObject | None = None,
             duplicate_threshold: float = 0.95, update_threshold: float = 0.75,
             mode: Literal["skip", "merge", "create", "supersede", "current"] | None = "current",
-            memory: str = "", dry_run: bool = False) -> WrittenEntry:
+            memory: str = "", dry_run: bool = False, valid_from: str | None = "",
+            valid_to: str | None = "") -> WrittenEntry:
         """Write an entry: create it, update a similar entry, or skip it as a duplicate."""
     write = create
     def delete(self, id: str, *, memory_id: str = "", if_version: Strings = (),
@@ -1850,11 +1868,13 @@ class EmbeddedEntries(Noun):
     def list(self, memory_id: str, *, tags: Strings = (),
             source: Literal["manual", "agent", "extraction", "orchestration"] | None = None,
             filter: JsonObject | None = None, order: Literal["asc", "desc"] = "asc",
-            limit: int = 50, cursor: str = "", offset: int = 0, as_of: str = "") -> EntryPage:
+            limit: int = 50, cursor: str = "", offset: int = 0, valid_at: str | None = "",
+            as_of: str = "") -> EntryPage:
         """List the entries of a named memory, optionally by tags, source and filter, in pages."""
     def update(self, id: str, *, memory_id: str = "", content: str | None = None,
             tags: Strings | None = None, metadata: JsonObject | None = None,
-            if_version: Strings = (), reason: str | None = "") -> EntryView:
+            if_version: Strings = (), reason: str | None = "", valid_from: str | None = None,
+            valid_to: str | None = None) -> EntryView:
         """Change the given fields of an entry, without deduplication."""
 
 class EmbeddedEpisodes(Noun):
@@ -1904,7 +1924,7 @@ class EmbeddedFacts(Noun):
         """Return the fact of the session, else of the user, the agent, or everyone."""
     def list(self, query: str = "", *, scope: str = "", fact_type: str = "", agent_id: str = "",
             user_id: str = "", session_id: str = "", limit: int = 50, offset: int = 0,
-            as_of: str = "") -> FactPage:
+            valid_at: str | None = "", as_of: str = "") -> FactPage:
         """List facts in pages, the newest change first. Of equal times, the later arrival is
         first."""
     def recall(self, key: str, *, agent_id: str = "", user_id: str = "",
@@ -1912,13 +1932,14 @@ class EmbeddedFacts(Noun):
         """Return a fact as facts.get does, and count the access. The count adds no history."""
     def search(self, query: str, *, agent_id: str = "", user_id: str = "", session_id: str = "",
             fact_types: Strings = (), min_confidence: float = 0.5, limit: int = 10,
-            as_of: str = "") -> FoundFacts:
+            valid_at: str | None = "", as_of: str = "") -> FoundFacts:
         """Find visible facts, the most reliable first, then those with the words in their key."""
     def set(self, key: str, value: Any, *, fact_type: str = "world_knowledge",
             scope: str = "global", agent_id: str = "", user_id: str = "", session_id: str = "",
             confidence: float | None = None, overwrite: bool = True,
             source_episode_id: str | None = None, source_description: str | None = None,
-            reason: str | None = "", if_version: Strings = ()) -> FactWritten:
+            reason: str | None = "", if_version: Strings = (), valid_from: str | None = None,
+            valid_to: str | None = None) -> FactWritten:
         """Write a fact under its key. An overwritten value stays in the history."""
 
 class EmbeddedGrants(Noun):
@@ -2043,12 +2064,13 @@ class EmbeddedKnowledge(Noun):
             token_budget: int = 2000, with_ids: bool = True, write_memory_id: str | None = None,
             document_ids: Strings | None = None, document_paths: Strings | None = None,
             extraction: bool | JsonObject | None = None, memory: str = "", timezone: str = "",
-            as_of: str = "") -> KnowledgeContext:
+            valid_at: str | None = "", as_of: str = "") -> KnowledgeContext:
         """Return what named memories contain about a question, as text for a prompt."""
     def search(self, query: str = "", *, memory_ids: Strings | None = None,
             memory_tags: Strings | None = None, entry_tags: Strings = (),
             min_score: float | None = None, limit: int = 10, language: str | None = None,
-            filter: JsonObject | None = None, timezone: str = "", as_of: str = "") -> Knowledge:
+            filter: JsonObject | None = None, timezone: str = "", valid_at: str | None = "",
+            as_of: str = "") -> Knowledge:
         """Find entries of named memories by meaning and words, best first."""
 
 class EmbeddedKnowledgeGraph(Noun):
@@ -2186,7 +2208,8 @@ class EmbeddedRecords(Noun):
     def create(self, content: str, *, kind: str = "observation", scope: str = "", source: str = "",
             tags: Strings = (), key: str | None = "", owner: str | None = "",
             data: JsonObject | None = None, in_context: bool = False, thread: str | None = "",
-            seq: int | None = None, expires_at: str | None = "") -> RecordView:
+            seq: int | None = None, expires_at: str | None = "", valid_from: str | None = "",
+            valid_to: str | None = "") -> RecordView:
         """Create a record. Writing the same text again creates another record."""
     write = create
     def delete(self, guid: str, *, reason: str | None = "", if_version: Strings = ()) -> None:
@@ -2213,7 +2236,7 @@ class EmbeddedRecords(Noun):
             filter: JsonObject | None = None, deleted: bool = False,
             order: Literal["asc", "desc"] = "asc", limit: int = 50, cursor: str = "",
             sort: Literal["arrival", "created_at", "updated_at", "uses"] = "arrival",
-            offset: int = 0, as_of: str = "") -> RecordPage:
+            offset: int = 0, valid_at: str | None = "", as_of: str = "") -> RecordPage:
         """List records by kind, scope, source, tags and filter, in pages. Writes shift no page."""
     def put(self, items: JsonObjects) -> PutOutput:
         """Write items of a LangGraph store (records of kind memory.item), all in one
@@ -2232,14 +2255,15 @@ class EmbeddedRecords(Noun):
             mode: Literal["fts", "hybrid", "semantic"] | None = None, wait: bool = False,
             language: str | None = None, recency: float = 0.0, recency_days: float = 30.0,
             importance: float = 0.0, explain: bool = False, plain: bool = False, timezone: str = "",
-            as_of: str = "") -> Hits:
+            valid_at: str | None = "", as_of: str = "") -> Hits:
         """Find records by their words or their meaning, best first."""
     def touch(self, guids: Strings) -> Touched:
         """Restart the time to live of items of a LangGraph store (records of kind memory.item)."""
     def update(self, guid: str, *, content: str | None = None, kind: str | None = None,
             scope: str | None = None, source: str | None = None, tags: Strings | None = None,
             key: str | None = None, owner: str | None = None, data: JsonObject | None = None,
-            in_context: bool | None = None, expires_at: str | None = None, reason: str | None = "",
+            in_context: bool | None = None, expires_at: str | None = None,
+            valid_from: str | None = None, valid_to: str | None = None, reason: str | None = "",
             if_version: Strings = ()) -> RecordView:
         """Change the given fields of a record."""
 
