@@ -421,6 +421,16 @@ def test_states_are_known_as_long_as_the_history_is_kept(store: Store) -> None:
             store.table(PastStates).find(as_of)
 
 
+def test_a_change_within_a_commit_has_a_state_too(tmp_path: Path) -> None:
+    with closing(make_store(tmp_path)) as store:
+        write_all(store, "tea", "coffee", "milk")
+
+        state = store.table(PastStates).find("n:2")
+        take_back(store, state.change)
+
+        assert [row[4] for row in rows(store, RECORDS)] == ["tea", "coffee"]
+
+
 def test_moments_are_forgotten_with_the_history(store: Store) -> None:
     clock = count(NOW + DAY_MS, 1)
     store.commits.clock = lambda: next(clock)
