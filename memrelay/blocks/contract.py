@@ -125,6 +125,10 @@ class Call(Struct, gc=False):
     # Typed without None: a block knows from its arguments whether it has a store.
     tx: "Transaction" = None  # type: ignore[assignment]
     got: Got | None = None
+    # Notes a read of an agent with `receipts`, None for others. It takes the operation that reads
+    # the same, its input, and (guid, score) of the records found, best first; then `mode` and
+    # `language` of a search.
+    receipt: Callable[..., None] | None = None
 
     @property
     def deferred_call_id(self) -> str:

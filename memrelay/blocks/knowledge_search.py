@@ -1,5 +1,6 @@
 """knowledge_search: find entries of named memories by meaning, best first (docs/memories.md)."""
 
+from dataclasses import asdict, replace
 from datetime import datetime
 from functools import cached_property
 from typing import Annotated, Any
@@ -9,6 +10,7 @@ from pydantic import BeforeValidator, Field
 
 from memrelay.blocks.contract import Call
 from memrelay.blocks.memory_args import (
+    DEFAULT_LANGUAGE,
     NO_MEMORY_ID,
     TEMPLATE_READS,
     NamedMemoryArgs,
@@ -33,6 +35,7 @@ from memrelay.memory.models.named_memories.memories import KIND
 from memrelay.memory.models.named_memories.table import MemoryTable
 from memrelay.memory.operations import Context
 from memrelay.memory.records import data as tag_lists
+from memrelay.memory.records.ids import guid_of
 from memrelay.memory.records.paging import MOST
 from memrelay.memory.records.record import Record
 
@@ -93,14 +96,15 @@ def knowledge_search(call: Call, args: KnowledgeArgs) -> Message:
     context = Context(
         call.now_ms, call.agent.name, max_bytes, call.new_guid, timezone=find_timezone(call)
     )
-    try:
-        found = (
-            search_knowledge(call.tx, _search_input(call, args), context)
-            if call.text.strip()
-            else Knowledge((), False, "")
-        )
-    except VectorPending as awaited:
-        raise retry_when_ready(awaited) from awaited
+    found = Knowledge((), False, "")
+    if call.text.strip():
+        given = _search_input(call, args)
+        try:
+            found = search_knowledge(call.tx, given, context)
+        except VectorPending as awaited:
+            raise retry_when_ready(awaited) from awaited
+        if call.receipt is not None:
+            _note_read(call, replace(given, timezone=context.timezone), found)
     if args.template is None:
         return within_message(call, call.reply_json(found))
     return within_message(call, call.reply(args.template.render(map(_as_record, found.results))))
@@ -114,6 +118,13 @@ def _search_input(call: Call, args: KnowledgeArgs) -> SearchKnowledge:
     memories = call.tx.table(MemoryTable).every()
     ids = tuple(one.id for one in memories if {one.id, one.name} & requested)
     return SearchKnowledge(call.text, ids, args.tags, (), args.min_score, args.limit)
+
+
+def _note_read(call: Call, given: SearchKnowledge, found: Knowledge) -> None:
+    """Note the search for a receipt."""
+    assert call.receipt is not None
+    records = [(guid_of("me", call.tx.memory_id, one.entry_id), one.score) for one in found.results]
+    call.receipt("knowledge.search", asdict(given) | {"language": DEFAULT_LANGUAGE}, records)
 
 
 def _as_record(result: KnowledgeResult) -> Record:

@@ -25,6 +25,8 @@ from memrelay.bus.message import Message
 from memrelay.memory.engine.filter_sql import Given
 from memrelay.memory.engine.models import load
 from memrelay.memory.errors import VectorPending
+from memrelay.memory.records.paging import MOST
+from memrelay.memory.records.record import Record
 from memrelay.memory.search.query import (
     HALF_LIFE_DAYS,
     NO_BOOSTS,
@@ -131,12 +133,19 @@ def memory_search(call: Call, args: SearchArgs) -> Message | DeferredCall:
     )
     try:
         if args.explain and not args.output_template:
-            return args.answer(call, *search_explained(call.tx, query))
-        if limit is None:
-            return args.answer_best(call, search_best(call.tx, query))
-        return args.answer(call, search(call.tx, query))
+            records, explanation = search_explained(call.tx, query)
+            answer = args.answer(call, records, explanation)
+        elif limit is None:
+            best = search_best(call.tx, query)
+            records, answer = best.records, args.answer_best(call, best)
+        else:
+            records = search(call.tx, query)
+            answer = args.answer(call, records)
     except VectorPending as awaited:
         raise retry_when_ready(awaited) from awaited
+    if call.receipt is not None and query.query:
+        _note_read(call, args, query, records)
+    return answer
 
 
 def _search_past(call: Call, args: SearchArgs) -> Message | DeferredCall:
@@ -151,3 +160,28 @@ def _search_past(call: Call, args: SearchArgs) -> Message | DeferredCall:
     read_past: ReadPast = load(READ_PAST)
     limit = RANKED_LIMIT if args.limit is None and args.mode != "fts" else args.limit
     return read_past(call, args, "records.search", given, limit)
+
+
+def _note_read(call: Call, args: SearchArgs, query: SearchInput, records: list[Record]) -> None:
+    """Note the search for a receipt, as an input of records.search."""
+    given: dict[str, Any] = {
+        "query": query.query,
+        **query.filters,
+        "limit": query.limit or min(max(len(records), 1), MOST),
+        "mode": query.mode,
+        "language": query.language,
+        "timezone": query.timezone,
+    }
+    if query.tags:
+        given["tags"] = query.tags
+    if args.filter is not None:
+        given["filter"] = args.filter
+    if query.boosts:
+        given |= {
+            "recency": args.recency,
+            "recency_days": args.recency_days,
+            "importance": args.importance,
+        }
+    assert call.receipt is not None
+    found = [(record.guid, record.score) for record in records]
+    call.receipt("records.search", given, found, query.mode, query.language)

@@ -1,6 +1,7 @@
 """recall: return what an agent knows under a key, or what matches a query (docs/agents.md)."""
 
 from collections.abc import Iterable
+from dataclasses import asdict
 from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import Field
@@ -85,7 +86,7 @@ def _answer(call: Call, args: RecallArgs, ids: Ids, request: _Request) -> Messag
         results = _search(call, args, ids, request.query)
         nothing = f"No memories found for query: {request.query}"
         return call.reply_json(results) if results else call.reply(nothing)
-    listed = visible_facts(call.tx, ids, args.limit)
+    listed = _list_newest(call, args, ids)
     return (
         call.reply_json(_shown(listed))
         if listed
@@ -95,8 +96,11 @@ def _answer(call: Call, args: RecallArgs, ids: Ids, request: _Request) -> Messag
 
 def _answer_key(call: Call, args: RecallArgs, ids: Ids, key: str) -> Message:
     """Answer with the fact of the key, else with facts that a search for the key finds."""
-    fact = recall_facts(call.tx, FactName(key, *ids), make_context(call))
+    name = FactName(key, *ids)
+    fact = recall_facts(call.tx, name, make_context(call))
     if fact is not None:
+        if call.receipt is not None:
+            call.receipt("facts.get", asdict(name), [(fact.id, None)])
         return call.reply(f"{key} = {value_text(fact.value)}")
     facts = _search_facts(call, args, ids, key)
     return call.reply_json(facts) if facts else call.reply(f"No memory found for key: {key}")
@@ -109,21 +113,21 @@ def _search(call: Call, args: RecallArgs, ids: Ids, query: str) -> list[dict[str
     """
     results = _search_facts(call, args, ids, query) if args.includes("facts") else []
     if not results and args.includes("facts") and not has_content(query, ENGLISH):
-        results = _shown(visible_facts(call.tx, ids, args.limit))
+        results = _shown(_list_newest(call, args, ids))
     if args.includes("procedures"):
         procedure = match_procedure(call.tx, args.agent_id, query)
         if procedure is not None:
+            _note(call, "procedure", query, [procedure.id])
             named = {"name": procedure.name, "description": procedure.description}
             results.append({"type": "procedure", **named})
     # An episode without a user may quote any person, and a caller without a user may be any person.
     # Others of a chat were not part of the user's own conversations.
     if args.includes("episodes") and ids.user_id and not find_chat(call):
         newest = recent_episodes(call.tx, args.agent_id, ids.user_id, min(args.limit, NEWEST))
-        results += [
-            {"type": "episode", "summary": episode.summary}
-            for episode in newest
-            if query.casefold() in (episode.summary or "").casefold()
-        ]
+        found = [one for one in newest if query.casefold() in (one.summary or "").casefold()]
+        if found:
+            _note(call, "episodes", query, [one.id for one in found])
+        results += [{"type": "episode", "summary": one.summary} for one in found]
     return results
 
 
@@ -131,7 +135,22 @@ def _search_facts(call: Call, args: RecallArgs, ids: Ids, query: str) -> list[di
     if len(query) > MAX_QUERY_CHARACTERS:
         raise Refused(f"the query has {len(query)} characters; use at most {MAX_QUERY_CHARACTERS}")
     search = SearchFacts(query, *ids, (), args.min_confidence, args.limit)
-    return _shown(search_facts(call.tx, search, make_context(call)).items)
+    facts = search_facts(call.tx, search, make_context(call)).items
+    if call.receipt is not None:
+        call.receipt("facts.search", asdict(search), [(fact.id, None) for fact in facts])
+    return _shown(facts)
+
+
+def _list_newest(call: Call, args: RecallArgs, ids: Ids) -> list[FactView]:
+    facts = visible_facts(call.tx, ids, args.limit)
+    _note(call, "newest facts", call.text, [fact.id for fact in facts])
+    return facts
+
+
+def _note(call: Call, part: str, query: str, guids: list[str]) -> None:
+    """Note a part of the answer that no operation reads alone."""
+    if call.receipt is not None:
+        call.receipt(f"recall ({part})", {"query": query}, [(guid, None) for guid in guids])
 
 
 def _shown(facts: Iterable[FactView]) -> list[dict[str, Any]]:

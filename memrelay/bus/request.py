@@ -43,6 +43,8 @@ BROKEN = "broken"  # a defect in Memrelay
 
 # The member of an answer with the state that was read, and the field of a question.
 AS_OF = "as_of"
+# The member of an answer with the receipt that the call has left.
+RECEIPT = "receipt"
 SHAPE = 'a question is {"op": "...", "input": {...}, "reply": "reply:{...", "within_ms": ...}'
 # How long a pipeline that had an owner is assumed to have one.
 FRESH_S = 0.25
@@ -64,7 +66,8 @@ class NewCall(Struct, frozen=True):
     A call that changes data is an entry of the input. A read-only call is a message on the channel
     `pipeline:{<uid>}:ask`. The owner answers both on the caller's reply channel with
     `{"answer": {"output": ...}}` or `{"answer": {"error": {"code", "detail"}}}`. With `as_of`, the
-    output comes with `"as_of": {"change", "at", "incomplete"}`, the state that was read.
+    output comes with `"as_of": {"change", "at", "incomplete"}`, the state that was read. If the
+    input asks for a receipt, it comes with `"receipt": {"id", "change", "found", ...}`.
 
     `data` is the input as JSON. `store` is the memory_id, by default the pipeline's first.
     `producer_id` is an idempotency key: the same call has no second effect, and another call with
@@ -359,9 +362,9 @@ def is_answer(reply: Any) -> bool:
     if not isinstance(reply, dict) or "answer" not in reply:
         return is_report(reply)
     answer = reply["answer"]
-    if not isinstance(answer, dict) or len(answer) != 1 + (AS_OF in answer):
+    if not isinstance(answer, dict) or len(answer.keys() - {AS_OF, RECEIPT}) != 1:
         return False
-    if not isinstance(answer.get(AS_OF, {}), dict):
+    if not all(isinstance(answer.get(name, {}), dict) for name in (AS_OF, RECEIPT)):
         return False
     if "output" in answer:
         return isinstance(answer["output"], dict | None)

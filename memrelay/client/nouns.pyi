@@ -55,6 +55,7 @@ from memrelay.memory.models.named_memories.memories import (
     MemoryView,
     WrittenEntry,
 )
+from memrelay.memory.models.receipts.listing import ReceiptList, ReceiptView, RecordUseList
 from memrelay.memory.models.recipes.assembly import (
     AssembledContext,
     InputChecked,
@@ -382,8 +383,8 @@ class RemoteFacts(Noun):
         """Return a fact as facts.get does, and count the access. The count adds no history."""
     async def search(self, pipeline: str, query: str, *, agent_id: str = "", user_id: str = "",
             session_id: str = "", fact_types: Strings = (), min_confidence: float = 0.5,
-            limit: int = 10, valid_at: str | None = "", store: str = "",
-            as_of: str = "") -> FoundFacts:
+            limit: int = 10, valid_at: str | None = "", receipt: bool | str = False,
+            store: str = "", as_of: str = "") -> FoundFacts:
         """Find visible facts, the most reliable first, then those with the words in their key."""
     async def set(self, pipeline: str, key: str, value: Any, *, fact_type: str = "world_knowledge",
             scope: str = "global", agent_id: str = "", user_id: str = "", session_id: str = "",
@@ -533,13 +534,14 @@ class RemoteKnowledge(Noun):
             token_budget: int = 2000, with_ids: bool = True, write_memory_id: str | None = None,
             document_ids: Strings | None = None, document_paths: Strings | None = None,
             extraction: bool | JsonObject | None = None, memory: str = "", timezone: str = "",
-            valid_at: str | None = "", as_of: str = "") -> KnowledgeContext:
+            valid_at: str | None = "", receipt: bool | str = False,
+            as_of: str = "") -> KnowledgeContext:
         """Return what named memories contain about a question, as text for a prompt."""
     async def search(self, pipeline: str, query: str = "", *, memory_ids: Strings | None = None,
             memory_tags: Strings | None = None, entry_tags: Strings = (),
             min_score: float | None = None, limit: int = 10, language: str | None = None,
             filter: JsonObject | None = None, timezone: str = "", valid_at: str | None = "",
-            as_of: str = "") -> Knowledge:
+            receipt: bool | str = False, as_of: str = "") -> Knowledge:
         """Find entries of named memories by meaning and words, best first."""
 
 class RemoteKnowledgeGraph(Noun):
@@ -652,6 +654,15 @@ class RemoteProcedures(Noun):
             store: str = "", idempotency_key: str | None = None) -> ProcedureView:
         """Count a use of a procedure with its outcome and duration. The count adds no history."""
 
+class RemoteReceipts(Noun):
+    """The operations on receipts, for the async client."""
+    async def get(self, pipeline: str, id: str, *, store: str = "") -> ReceiptView:
+        """Return a receipt of any store of the pipeline."""
+    async def list(self, pipeline: str, *, record: str | None = None, message: str = "",
+            thread: str = "", since: str = "", until: str = "", limit: int = 100, cursor: str = "",
+            store: str = "") -> ReceiptList:
+        """List the receipts that the stores of the pipeline keep."""
+
 class RemoteRecipes(Noun):
     """The operations on recipes, for the async client."""
     async def changes(self, pipeline: str, *, after: int = 0, limit: int = 100) -> RecipeChanges:
@@ -760,7 +771,8 @@ class RemoteRecords(Noun):
             mode: Literal["fts", "hybrid", "semantic"] | None = None, wait: bool = False,
             language: str | None = None, recency: float = 0.0, recency_days: float = 30.0,
             importance: float = 0.0, explain: bool = False, plain: bool = False, timezone: str = "",
-            valid_at: str | None = "", store: str = "", as_of: str = "") -> Hits:
+            valid_at: str | None = "", receipt: bool | str = False, store: str = "",
+            as_of: str = "") -> Hits:
         """Find records by their words or their meaning, best first."""
     async def touch(self, pipeline: str, guids: Strings, *, store: str = "",
             idempotency_key: str | None = None) -> Touched:
@@ -773,6 +785,9 @@ class RemoteRecords(Noun):
             valid_to: str | None = None, reason: str | None = "", if_version: Strings = (),
             store: str = "", idempotency_key: str | None = None) -> RecordView:
         """Change the given fields of a record."""
+    async def uses(self, pipeline: str, guid: str, *, limit: int = 100, cursor: str = "",
+            store: str = "") -> RecordUseList:
+        """List which answers used a record and in which version, by the receipts that are kept."""
 
 class RemoteRehearsals(Noun):
     """The operations on rehearsals, for the async client."""
@@ -919,6 +934,7 @@ class RemoteNouns:
     memories: RemoteMemories
     memory_tool: RemoteMemoryTool
     procedures: RemoteProcedures
+    receipts: RemoteReceipts
     recipes: RemoteRecipes
     records: RemoteRecords
     rehearsals: RemoteRehearsals
@@ -1174,8 +1190,8 @@ class BlockingFacts(Noun):
         """Return a fact as facts.get does, and count the access. The count adds no history."""
     def search(self, pipeline: str, query: str, *, agent_id: str = "", user_id: str = "",
             session_id: str = "", fact_types: Strings = (), min_confidence: float = 0.5,
-            limit: int = 10, valid_at: str | None = "", store: str = "",
-            as_of: str = "") -> FoundFacts:
+            limit: int = 10, valid_at: str | None = "", receipt: bool | str = False,
+            store: str = "", as_of: str = "") -> FoundFacts:
         """Find visible facts, the most reliable first, then those with the words in their key."""
     def set(self, pipeline: str, key: str, value: Any, *, fact_type: str = "world_knowledge",
             scope: str = "global", agent_id: str = "", user_id: str = "", session_id: str = "",
@@ -1323,13 +1339,14 @@ class BlockingKnowledge(Noun):
             token_budget: int = 2000, with_ids: bool = True, write_memory_id: str | None = None,
             document_ids: Strings | None = None, document_paths: Strings | None = None,
             extraction: bool | JsonObject | None = None, memory: str = "", timezone: str = "",
-            valid_at: str | None = "", as_of: str = "") -> KnowledgeContext:
+            valid_at: str | None = "", receipt: bool | str = False,
+            as_of: str = "") -> KnowledgeContext:
         """Return what named memories contain about a question, as text for a prompt."""
     def search(self, pipeline: str, query: str = "", *, memory_ids: Strings | None = None,
             memory_tags: Strings | None = None, entry_tags: Strings = (),
             min_score: float | None = None, limit: int = 10, language: str | None = None,
             filter: JsonObject | None = None, timezone: str = "", valid_at: str | None = "",
-            as_of: str = "") -> Knowledge:
+            receipt: bool | str = False, as_of: str = "") -> Knowledge:
         """Find entries of named memories by meaning and words, best first."""
 
 class BlockingKnowledgeGraph(Noun):
@@ -1439,6 +1456,15 @@ class BlockingProcedures(Noun):
             store: str = "", idempotency_key: str | None = None) -> ProcedureView:
         """Count a use of a procedure with its outcome and duration. The count adds no history."""
 
+class BlockingReceipts(Noun):
+    """The operations on receipts, for the blocking client."""
+    def get(self, pipeline: str, id: str, *, store: str = "") -> ReceiptView:
+        """Return a receipt of any store of the pipeline."""
+    def list(self, pipeline: str, *, record: str | None = None, message: str = "", thread: str = "",
+            since: str = "", until: str = "", limit: int = 100, cursor: str = "",
+            store: str = "") -> ReceiptList:
+        """List the receipts that the stores of the pipeline keep."""
+
 class BlockingRecipes(Noun):
     """The operations on recipes, for the blocking client."""
     def changes(self, pipeline: str, *, after: int = 0, limit: int = 100) -> RecipeChanges:
@@ -1545,7 +1571,8 @@ class BlockingRecords(Noun):
             mode: Literal["fts", "hybrid", "semantic"] | None = None, wait: bool = False,
             language: str | None = None, recency: float = 0.0, recency_days: float = 30.0,
             importance: float = 0.0, explain: bool = False, plain: bool = False, timezone: str = "",
-            valid_at: str | None = "", store: str = "", as_of: str = "") -> Hits:
+            valid_at: str | None = "", receipt: bool | str = False, store: str = "",
+            as_of: str = "") -> Hits:
         """Find records by their words or their meaning, best first."""
     def touch(self, pipeline: str, guids: Strings, *, store: str = "",
             idempotency_key: str | None = None) -> Touched:
@@ -1558,6 +1585,9 @@ class BlockingRecords(Noun):
             valid_to: str | None = None, reason: str | None = "", if_version: Strings = (),
             store: str = "", idempotency_key: str | None = None) -> RecordView:
         """Change the given fields of a record."""
+    def uses(self, pipeline: str, guid: str, *, limit: int = 100, cursor: str = "",
+            store: str = "") -> RecordUseList:
+        """List which answers used a record and in which version, by the receipts that are kept."""
 
 class BlockingRehearsals(Noun):
     """The operations on rehearsals, for the blocking client."""
@@ -1703,6 +1733,7 @@ class BlockingNouns:
     memories: BlockingMemories
     memory_tool: BlockingMemoryTool
     procedures: BlockingProcedures
+    receipts: BlockingReceipts
     recipes: BlockingRecipes
     records: BlockingRecords
     rehearsals: BlockingRehearsals
@@ -1932,7 +1963,7 @@ class EmbeddedFacts(Noun):
         """Return a fact as facts.get does, and count the access. The count adds no history."""
     def search(self, query: str, *, agent_id: str = "", user_id: str = "", session_id: str = "",
             fact_types: Strings = (), min_confidence: float = 0.5, limit: int = 10,
-            valid_at: str | None = "", as_of: str = "") -> FoundFacts:
+            valid_at: str | None = "", receipt: bool | str = False, as_of: str = "") -> FoundFacts:
         """Find visible facts, the most reliable first, then those with the words in their key."""
     def set(self, key: str, value: Any, *, fact_type: str = "world_knowledge",
             scope: str = "global", agent_id: str = "", user_id: str = "", session_id: str = "",
@@ -2064,13 +2095,14 @@ class EmbeddedKnowledge(Noun):
             token_budget: int = 2000, with_ids: bool = True, write_memory_id: str | None = None,
             document_ids: Strings | None = None, document_paths: Strings | None = None,
             extraction: bool | JsonObject | None = None, memory: str = "", timezone: str = "",
-            valid_at: str | None = "", as_of: str = "") -> KnowledgeContext:
+            valid_at: str | None = "", receipt: bool | str = False,
+            as_of: str = "") -> KnowledgeContext:
         """Return what named memories contain about a question, as text for a prompt."""
     def search(self, query: str = "", *, memory_ids: Strings | None = None,
             memory_tags: Strings | None = None, entry_tags: Strings = (),
             min_score: float | None = None, limit: int = 10, language: str | None = None,
             filter: JsonObject | None = None, timezone: str = "", valid_at: str | None = "",
-            as_of: str = "") -> Knowledge:
+            receipt: bool | str = False, as_of: str = "") -> Knowledge:
         """Find entries of named memories by meaning and words, best first."""
 
 class EmbeddedKnowledgeGraph(Noun):
@@ -2166,6 +2198,14 @@ class EmbeddedProcedures(Noun):
     def use(self, id: str, success: bool, *, duration_ms: int | None = None) -> ProcedureView:
         """Count a use of a procedure with its outcome and duration. The count adds no history."""
 
+class EmbeddedReceipts(Noun):
+    """The operations on receipts, for the embedded store."""
+    def get(self, id: str) -> ReceiptView:
+        """Return a receipt of any store of the pipeline."""
+    def list(self, *, record: str | None = None, message: str = "", thread: str = "",
+            since: str = "", until: str = "", limit: int = 100, cursor: str = "") -> ReceiptList:
+        """List the receipts that the stores of the pipeline keep."""
+
 class EmbeddedRecipes(Noun):
     """The operations on recipes, for the embedded store."""
     def changes(self, *, after: int = 0, limit: int = 100) -> RecipeChanges:
@@ -2255,7 +2295,7 @@ class EmbeddedRecords(Noun):
             mode: Literal["fts", "hybrid", "semantic"] | None = None, wait: bool = False,
             language: str | None = None, recency: float = 0.0, recency_days: float = 30.0,
             importance: float = 0.0, explain: bool = False, plain: bool = False, timezone: str = "",
-            valid_at: str | None = "", as_of: str = "") -> Hits:
+            valid_at: str | None = "", receipt: bool | str = False, as_of: str = "") -> Hits:
         """Find records by their words or their meaning, best first."""
     def touch(self, guids: Strings) -> Touched:
         """Restart the time to live of items of a LangGraph store (records of kind memory.item)."""
@@ -2266,6 +2306,8 @@ class EmbeddedRecords(Noun):
             valid_from: str | None = None, valid_to: str | None = None, reason: str | None = "",
             if_version: Strings = ()) -> RecordView:
         """Change the given fields of a record."""
+    def uses(self, guid: str, *, limit: int = 100, cursor: str = "") -> RecordUseList:
+        """List which answers used a record and in which version, by the receipts that are kept."""
 
 class EmbeddedRehearsals(Noun):
     """The operations on rehearsals, for the embedded store."""
@@ -2395,6 +2437,7 @@ class EmbeddedNouns:
     memories: EmbeddedMemories
     memory_tool: EmbeddedMemoryTool
     procedures: EmbeddedProcedures
+    receipts: EmbeddedReceipts
     recipes: EmbeddedRecipes
     records: EmbeddedRecords
     rehearsals: EmbeddedRehearsals

@@ -11,10 +11,10 @@ with, and returns the output. The owner of the store may do other work in betwee
 from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cache, cached_property
-from typing import TYPE_CHECKING, Any, Literal, Never, TypeVar, get_args, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Never, TypeVar, get_args, get_type_hints
 
 import orjson
-from pydantic import ConfigDict, TypeAdapter
+from pydantic import ConfigDict, Field, TypeAdapter
 
 from memrelay.memory.engine.identity import VOUCHED, Identity
 from memrelay.memory.engine.memory_id import is_closed
@@ -34,6 +34,10 @@ STORE = "store"
 # The argument that names the time whose state a call reads: a time, or `n:CHANGE`.
 AS_OF = "as_of"
 AS_OF_TEXT = "Read the state of then: a time in RFC 3339 or Unix ms, or a change as in n:1204."
+# The input field of a read with which it leaves a receipt (docs/receipts.md).
+RECEIPT = "receipt"
+# Whether to leave one, or the id of the message or answer that is going to use what is found.
+Receipt = bool | Annotated[str, Field(min_length=1, max_length=256)]
 # The input field of a changing operation that only returns what the call would do.
 DRY_RUN = "dry_run"
 Run = TypeVar("Run", bound=Callable[..., Any])
@@ -52,6 +56,14 @@ def no_other_store(memory_id: str) -> Never:
 def no_rehearsals(*_: object) -> Never:
     """Raise Refused: there is no worker."""
     raise Refused("only a worker runs rehearsals; call the operation over HTTP or the command line")
+
+
+def no_receipt(*_: Any) -> Never:
+    """Raise Refused: receipts belong to the owner of a pipeline."""
+    raise Refused(
+        "only the worker of a pipeline keeps receipts; leave `receipt` out, or call the operation "
+        "over HTTP, the bus or the command line"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +92,8 @@ class Context:
     open_existing: Callable[[], Iterable[tuple[int, "ReadOnlyStore"]]] = tuple
     # Returns the rehearsals of that pipeline (models/rehearsals). Raises Refused.
     rehearsals: Callable[[], Any] = no_rehearsals
+    # Takes (operation, store, input, output, context) of a read that has to leave a receipt.
+    keep_receipt: Callable[["Operation", Any, Any, Any, "Context"], None] = no_receipt
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +165,11 @@ class Operation:
     def has_dry_run(self) -> bool:
         """Return whether a call may ask only for what it would do."""
         return DRY_RUN in {field.name for field in fields(self.input)}
+
+    @property
+    def takes_receipt(self) -> bool:
+        """Return whether a call may ask for a receipt."""
+        return RECEIPT in {field.name for field in fields(self.input)}
 
     @property
     def noun(self) -> str:
@@ -227,10 +246,14 @@ def operation(
             raise ValueError(f"two operations are named {name!r}")
         hints = get_type_hints(run, include_extras=True)
         input_type = [hint for parameter, hint in hints.items() if parameter != "return"][1]
+        takes_receipt = RECEIPT in {one.name for one in fields(input_type)}
 
         def run_as_actor(tx: Any, given: Any, context: Context) -> Any:
             tx.records.set_actor(context.now_ms, context.actor, getattr(given, "reason", ""))
-            return _finish(run(tx, given, context), tx) if stepwise else run(tx, given, context)
+            output = _finish(run(tx, given, context), tx) if stepwise else run(tx, given, context)
+            if takes_receipt and given.receipt:
+                context.keep_receipt(OPERATIONS[name], tx, given, output, context)
+            return output
 
         declare_input(input_type, ConfigDict(extra="forbid"))
         OPERATIONS[name] = Operation(

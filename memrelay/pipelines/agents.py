@@ -74,6 +74,7 @@ def check_agent(spec: AgentSpec, path: JsonPath, uid: str, report: Report) -> Ch
         webhook_bytes=spec.wf_webhook_bytes,
         message_check=_check_schema(spec, path, report, calls=calls),
         flow=Flow.compile(spec.wf_flow) if spec.wf_flow is not None else None,
+        receipts=block.name == AI_BLOCK if spec.receipts is None else spec.receipts,
     )
 
 

@@ -377,6 +377,9 @@ class AgentSpec(Part):
     """JSON Schema of the texts that its block gets. Another message becomes a dead letter."""
     on_mismatch: str = Field("", json_schema_extra=NAME_OR_NONE)
     """Swarm that gets the messages that break the schema, instead of the dead letters."""
+    receipts: Flag | None = None
+    """Keep a receipt of what the block reads for each answer ([receipts.md](receipts.md)). True by
+    default for the block `agent`."""
     wf_flow: FlowSpec | None = None
     """Call the block only for the last message of a burst, at a limited rate, or once for several
     messages."""
@@ -482,3 +485,7 @@ class Bundle(Part):
     golden_questions: str = Field("", max_length=MAX_PATH)
     """A file of golden questions, relative to that of the bundle, for `memrelay deploy
     --require-tests`."""
+    receipts_days: float = Field(30, gt=0, le=MAX_INPUTS_DAYS, strict=True)
+    """Days for which the stores keep each receipt."""
+    receipts_question: Literal["text", "digest"] = "text"
+    """What receipts of agents and calls keep of the question. A digest cannot be verified."""

@@ -110,6 +110,8 @@ def _check_object(
         timezone=zone,
         inputs_days=bundle.inputs_days,
         golden_questions=bundle.golden_questions,
+        receipts_days=bundle.receipts_days,
+        only_digests=bundle.receipts_question == "digest",
         message_checks=message_checks,
         endpoints=tuple(endpoints.values()),
     )

@@ -49,7 +49,7 @@ class CheckedAgent:
     `sender` is the declared sender of its webhooks. `verify` is the reference to Meta's verify
     token, `networks` are those that may send, () for all. `answer_wait_s` is how long its webhooks
     wait for a result, 0 for not, and `answer_template` makes their answer of it. `flow` decides
-    when its block is called, None for at once.
+    when its block is called, None for at once. `receipts` is whether its reads leave receipts.
     """
 
     agent: Agent
@@ -74,6 +74,7 @@ class CheckedAgent:
     catches_up: bool = False
     message_check: MessageCheck | None = None
     flow: Flow | None = None
+    receipts: bool = False
 
     def in_bundle(self, languages: Mapping[str, str], zone: str, programs: frozenset[str]) -> Self:
         """Return the agent with what the whole bundle decides.
@@ -116,7 +117,8 @@ class CheckedBundle:
     in hex. `public` are the names of its public swarms. `languages` are those of its declared
     stores, by memory_id. `feeds` are the declared stores with a change feed, and
     `embedded` those with vectors. `timezone` is the zone of queries that name none.
-    Its stores keep inputs for `inputs_days`, 0 for none. `golden_questions` is a file, relative to
+    Its stores keep inputs for `inputs_days`, 0 for none, and receipts for `receipts_days`, with
+    digests in place of the questions if `only_digests`. `golden_questions` is a file, relative to
     that of the bundle, or "".
     `message_checks` are the schemas of its swarms by name. `endpoints` are those that it declares.
     """
@@ -134,6 +136,8 @@ class CheckedBundle:
     timezone: str = DEFAULT_ZONE
     inputs_days: float = 0
     golden_questions: str = ""
+    receipts_days: float = 30
+    only_digests: bool = False
     message_checks: Mapping[str, MessageCheck] = field(default_factory=dict)
     endpoints: tuple[DeclaredEndpoint, ...] = ()
 

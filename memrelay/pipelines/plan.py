@@ -6,6 +6,7 @@ Compiling costs about a millisecond per pattern.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from importlib import import_module
 from typing import Any
 
 from memrelay.blocks.contract import Agent, AsyncBlock, BlockArgs, Call, Executor, Handle
@@ -41,6 +42,7 @@ class PlannedAgent:
     executor: Executor | str | AsyncBlock | None = None  # of its deferred calls
     flow: Flow | None = None
     limited: Handle | None = None  # the function of the block, with `flow`
+    receipts: bool = False  # whether its reads leave receipts
 
     @property
     def block_handle(self) -> Handle:
@@ -236,6 +238,7 @@ class Plan:
     - `programs`: names under which its agents write
     - `languages`: of stores that declare one, by memory_id; `timezone`: of queries
     - `inputs_days`: for how long the stores keep inputs; 0 for none
+    - `receipts_days`: for how long they keep receipts; `only_digests`: not the questions
     - `endpoints`: those that the bundle declares
     - `deployed_at_ms`: when it was deployed last, for a plan in service
     - `feeds`: stores with a change feed: all `built_in_stores`, and those that declare one
@@ -296,6 +299,7 @@ class Plan:
         self.embedded_stores = frozenset(searched | (bundle.embedded & set(self.all_stores)))
         self.languages, self.timezone = bundle.languages, bundle.timezone
         self.inputs_days, self.endpoints = bundle.inputs_days, bundle.endpoints
+        self.receipts_days, self.only_digests = bundle.receipts_days, bundle.only_digests
         self.feeds = bundle.feeds | frozenset(self.built_in_stores.values())
 
     def subscriber(self, alias: str) -> PlannedAgent | None:
@@ -334,6 +338,10 @@ def _planned_agent(agent: CheckedAgent, bundle: CheckedBundle) -> PlannedAgent |
     swarm = agent.send_swarm if agent.agent.publishes else ""
     is_public = swarm in bundle.public
     block, flow, check = agent.block.handle, agent.flow, agent.message_check
+    if agent.receipts and agent.args.store and agent.block.executor is None:
+        # A block with deferred calls reads by operations, which leave the receipts.
+        receipts = import_module("memrelay.blocks.receipts")
+        block = receipts.keep_receipts(block, only_digests=bundle.only_digests)
     handle: Any = block if flow is None else flow.hold
     if check is not None:
         alias = agent.agent.alias
@@ -350,4 +358,5 @@ def _planned_agent(agent: CheckedAgent, bundle: CheckedBundle) -> PlannedAgent |
         executor=agent.block.executor,
         flow=flow,
         limited=None if flow is None else block,
+        receipts=agent.receipts,
     )

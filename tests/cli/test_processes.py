@@ -14,6 +14,7 @@ from tests.cli.serving import serving
 from tests.support.postgres import Postgres
 from tests.support.program import SERVING, Program
 from tests.support.tiers import first_always
+from tests.support.waiting import wait_for
 
 SAMPLE = Path(__file__).resolve().parents[2] / "memrelay" / "pipelines" / "memory_test.json"
 CALLS = {
@@ -49,6 +50,8 @@ CALLS = {
     "changes": "changes list first",
     "waiting-messages": "waiting-messages list first",
     "inputs": "inputs list first",
+    "receipts": "receipts list first",
+    "receipt": "receipt first RECEIPT --verify",
     "replay": "replay first --dry-run",
     "rehearsals": "rehearsals list first",
     "rehearse": f"rehearse first --bundle {SAMPLE} --messages messages.txt",
@@ -110,6 +113,18 @@ def memory_id(program: Program) -> str:
     return str(memory["id"])
 
 
+def find_receipt(program: Program) -> str:
+    """Return the id of a receipt that a search leaves after up to a second."""
+    program.run("records", "search", "first", "tea", "--receipt")
+    wait_for(lambda: _receipts(program), "the receipt is written")
+    return str(_receipts(program)[0]["id"])
+
+
+def _receipts(program: Program) -> list[dict[str, object]]:
+    found: list[dict[str, object]] = program.run("receipts", "list", "first").lines[0]["items"]
+    return found
+
+
 def offline_root(program: Program) -> dict[str, str]:
     return {"MEMRELAY_MEMORY__ROOT": str(program.folder / "offline")}
 
@@ -123,6 +138,7 @@ def test_a_command_runs_as_a_process(
     program: Program, memory_id: str, name: str, request: pytest.FixtureRequest
 ) -> None:
     words = CALLS[name].replace("MEMORY", memory_id).split()
+    words = [find_receipt(program) if word == "RECEIPT" else word for word in words]
     environment = offline_root(program) if name in OFFLINE else {}
     if name == "move-storage":
         server: Postgres = request.getfixturevalue("postgres")

@@ -23,6 +23,7 @@ MODELS = (
     "memrelay.memory.models.endpoints",
     "memrelay.memory.models.inputs",
     "memrelay.memory.models.rehearsals",
+    "memrelay.memory.models.receipts",
 )
 
 
@@ -150,6 +151,10 @@ class Model:
     # A function `(store, uid, running, now_ms)` that ends what belongs to deferred calls of a
     # pipeline that are not `running`, after a crash.
     recover: str = ""
+    # A function `(operation, store, input, output, context)` that makes the receipt of a read, and
+    # the table class with `add` for it.
+    receipt: str = ""
+    receipt_table: str = ""
 
 
 @cache

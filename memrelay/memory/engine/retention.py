@@ -20,6 +20,10 @@ DAY_MS = 86_400_000
 MAX_PER_STEP = 1000
 # Rows of kept inputs per step. A row has the inputs of a batch.
 INPUT_ROWS_PER_STEP = 100
+OLDEST_RECEIPT = "SELECT id FROM receipts ORDER BY id LIMIT 1"
+DELETE_RECEIPTS = (
+    "DELETE FROM receipts WHERE id IN (SELECT id FROM receipts WHERE id < ? ORDER BY id LIMIT ?)"
+)
 OLDEST_INPUT = "SELECT last_ms FROM inputs ORDER BY n LIMIT 1"
 DELETE_INPUTS = (
     "DELETE FROM inputs WHERE last_ms < ? AND n IN (SELECT n FROM inputs ORDER BY n LIMIT ?)"
@@ -44,13 +48,18 @@ class RetentionStep(NamedTuple):
 
 
 def delete_expired(
-    store: "Store", now_ms: int, history_days: float, inputs_days: float | None = None
+    store: "Store",
+    now_ms: int,
+    history_days: float,
+    inputs_days: float | None = None,
+    receipts_days: float | None = None,
 ) -> RetentionStep:
     """Delete some expired records, some history and changes older than `history_days`, and some
-    kept inputs older than `inputs_days`. None keeps all inputs.
+    kept inputs older than `inputs_days`, and receipts older than `receipts_days`. None keeps all.
     """
     before_ms = now_ms - int(history_days * DAY_MS)
-    next_ms, gone = _next_ms(store, history_days, inputs_days), 0
+    days = (history_days, inputs_days, receipts_days)
+    next_ms, gone = _next_ms(store, *days), 0
     if next_ms is not None and next_ms <= now_ms:
         with store.transaction() as tx:
             tx.records.set_actor(now_ms, "")
@@ -63,7 +72,9 @@ def delete_expired(
             gone += store.pending.delete_parked(now_ms)
             if inputs_days is not None:
                 gone += _delete_inputs(store, now_ms - int(inputs_days * DAY_MS))
-        next_ms = _next_ms(store, history_days, inputs_days)
+            if receipts_days is not None:
+                gone += _delete_receipts(store, now_ms - int(receipts_days * DAY_MS))
+        next_ms = _next_ms(store, *days)
     return RetentionStep(gone, next_ms)
 
 
@@ -73,7 +84,15 @@ def _delete_inputs(store: "Store", before_ms: int) -> int:
     return store.connection.changes()
 
 
-def _next_ms(store: "Store", history_days: float, inputs_days: float | None) -> int | None:
+def _delete_receipts(store: "Store", before_ms: int) -> int:
+    """Delete some receipts from before `before_ms`, and return their number."""
+    store.connection.execute(DELETE_RECEIPTS, (make_time_prefix(before_ms), MAX_PER_STEP))
+    return store.connection.changes()
+
+
+def _next_ms(
+    store: "Store", history_days: float, inputs_days: float | None, receipts_days: float | None
+) -> int | None:
     versions = store.records.versions
     moment_ms = store.connection.execute(OLDEST_MOMENT).get
     oldest = [
@@ -92,6 +111,7 @@ def _next_ms(store: "Store", history_days: float, inputs_days: float | None) -> 
         store.pending.next_expiry_ms(),
         min(oldest) + int(history_days * DAY_MS) if oldest else None,
         None if inputs_days is None else _next_input_ms(store, inputs_days),
+        None if receipts_days is None else _next_receipt_ms(store, receipts_days),
     ]
     return min((end for end in ends if end is not None), default=None)
 
@@ -107,3 +127,19 @@ def _next_input_ms(store: "Store", inputs_days: float) -> int | None:
     """Return when the next row of inputs is older than `inputs_days`, Unix ms."""
     last_ms = store.connection.execute(OLDEST_INPUT).get
     return None if last_ms is None else last_ms + int(inputs_days * DAY_MS) + 1
+
+
+def _next_receipt_ms(store: "Store", receipts_days: float) -> int | None:
+    """Return when the next receipt is older than `receipts_days`, Unix ms."""
+    oldest = store.connection.execute(OLDEST_RECEIPT).get
+    return None if oldest is None else read_time(oldest) + int(receipts_days * DAY_MS) + 1
+
+
+def make_time_prefix(ms: int) -> str:
+    """Return the beginning of the first uuid7 of a time (Unix ms)."""
+    return f"{ms >> 16:08x}-{ms & 0xFFFF:04x}"
+
+
+def read_time(uuid7: str) -> int:
+    """Return the time of a uuid7, Unix ms."""
+    return int(uuid7[:8] + uuid7[9:13], 16)

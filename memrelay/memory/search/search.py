@@ -13,7 +13,7 @@ from memrelay.memory.engine.filter_sql import Conditions, Given, compiled
 from memrelay.memory.engine.store import Transaction
 from memrelay.memory.engine.time_zones import DEFAULT_ZONE, MaybeZone, find_zone
 from memrelay.memory.errors import EmbeddingFault, Refused, ResultTooLarge
-from memrelay.memory.operations import Context, operation
+from memrelay.memory.operations import Context, Receipt, operation
 from memrelay.memory.records.filters import Filter
 from memrelay.memory.records.kinds import is_agent_memory
 from memrelay.memory.records.paging import Limit, answer_too_large, too_large
@@ -134,6 +134,8 @@ class SearchRecords:
     """
     valid_at: TimeOrNull = ""
     """Records that are not valid at this time come last; by default now."""
+    receipt: Receipt = False
+    """Whether to leave a receipt (docs/receipts.md), or the id of the answer that will use it."""
 
 
 @dataclass(frozen=True, slots=True)

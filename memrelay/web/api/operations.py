@@ -13,6 +13,7 @@ import orjson
 from aiohttp import hdrs, web
 from aiohttp.typedefs import Handler
 from msgspec.structs import replace
+from multidict import istr
 from pydantic import ValidationError
 
 from memrelay.bus.errors import CallFailed, NoAnswer
@@ -32,6 +33,7 @@ from memrelay.memory.errors import (
 )
 from memrelay.memory.operations import (
     AS_OF,
+    RECEIPT,
     STORE,
     Operation,
     all_operations,
@@ -98,6 +100,9 @@ AGENT_STORE = "stores"
 ENDPOINTS, REFERENCES = "endpoints", ("url", "secret")
 # The state that a call with `as_of` has read.
 READ_STATE = web.RequestKey("read_state", dict)
+# The receipt that a call has left.
+RECEIPT_ID = web.RequestKey("receipt_id", str)
+RECEIPT_HEADER = istr("Memrelay-Receipt")
 # The value of ACTION for a new record.
 CREATED = "created"
 # Hexadecimal digits of the id of an agent's call.
@@ -270,6 +275,8 @@ async def _get_output(request: web.Request, call: NewCall, timeout_s: float) -> 
     if "error" not in answer:
         if "as_of" in answer:
             request[READ_STATE] = answer["as_of"]
+        elif RECEIPT in answer:
+            request[RECEIPT_ID] = answer[RECEIPT]["id"]
         return answer["output"]
     code, detail = answer["error"]["code"], answer["error"]["detail"]
     if code == KEY_REUSED and get_caller(request).token is not None:
@@ -313,6 +320,8 @@ def _make_response(
         return web.Response(status=304, headers=etag)
     if (state := request.get(READ_STATE)) is not None:
         etag[AS_OF_HEADER] = format_state(state)
+    if (receipt := request.get(RECEIPT_ID)) is not None:
+        etag[RECEIPT_HEADER] = receipt
     is_created = operation.verb == "create" and output.get(ACTION, CREATED) == CREATED
     response = json_response(output, 201 if is_created else 200, **etag)
     if is_created:

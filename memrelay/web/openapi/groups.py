@@ -50,6 +50,9 @@ GROUPS = {
     "rehearsals": Group(
         "Rehearsals", PIPELINES, "See what another bundle would have made of the same inputs."
     ),
+    "receipts": Group(
+        "Receipts", RECORDS, "Show which records an answer was based on, and in which version."
+    ),
     "records": Group("Records", RECORDS, "Write, search, change, restore and erase records."),
     "changes": Group("Changes", RECORDS, "Follow the changes of a store in order."),
     "waiting_messages": Group(

@@ -195,7 +195,7 @@ class ErasureTask:
     """Completes the erasures of one group. It waits while there are none.
 
     `thread` works on the stores. `drop` removes waiting retries from memory, and
-    `drop_snapshots` the stores as they were.
+    `drop_snapshots` the stores as they were. `write_receipts` writes receipts that wait.
     """
 
     def __init__(
@@ -207,12 +207,13 @@ class ErasureTask:
         drop: Drop,
         *,
         drop_snapshots: Callable[[], Awaitable[None]],
+        write_receipts: Callable[[], Awaitable[None]],
     ) -> None:
         self._uids = [plan.uid for plan in plans]
         self._agents = frozenset(name for plan in plans for name in plan.programs)
         self._public = sorted({name for plan in plans for name in plan.public})
         self._stores, self._thread, self._shared, self._drop = tuple(stores), thread, shared, drop
-        self._drop_snapshots = drop_snapshots
+        self._drop_snapshots, self._write_receipts = drop_snapshots, write_receipts
         self._wanted = asyncio.Event()
         self._pause_s = FIRST_PAUSE_S
         # Why an erasure cannot be completed now, "" if none waits.
@@ -264,7 +265,10 @@ class ErasureTask:
     async def _complete(
         self, control: ReconnectingConnection, name: str, erasure: _OpenErasure
     ) -> None:
-        """Erase all quotes first. Then rewrite the files, which forget the searched texts too."""
+        """Erase all quotes first, also in receipts that wait. Then rewrite the files, which forget
+        the searched texts too.
+        """
+        await self._write_receipts()
         if erasure.wanted:
             await self._erase_quotes(control, name, erasure)
         self._shared.checkpoint("quotes erased")

@@ -27,10 +27,11 @@ NOTHING_DELETED = RetentionStep(0, None)
 
 
 class Retention(NamedTuple):
-    """How many days data is kept: the history of each store, and the inputs by store."""
+    """How many days data is kept: the history of each store, and inputs and receipts by store."""
 
     history: float
     inputs: Mapping[str, float]
+    receipts: Mapping[str, float]
 
 
 class ExpiryTask:
@@ -106,6 +107,7 @@ class ExpiryTask:
             now_ms=now_ms,
             history_days=self._days.history,
             inputs_days=self._days.inputs.get(name, 0),
+            receipts_days=self._days.receipts.get(name, 0),
         )
         work = partial(run_if_exists, name=name, work=step, absent=NOTHING_DELETED)
         total = 0

@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from memrelay.blocks.async_call import OperationFailed, OperationUnavailable
-from memrelay.blocks.contract import Shared
+from memrelay.blocks.contract import Agent, Shared
 from memrelay.bus.client.url import Address
 from memrelay.bus.errors import (
     BusBusy,
@@ -24,7 +24,7 @@ from memrelay.bus.request import REFUSED, SNAPSHOT_PENDING, UNAVAILABLE, NewCall
 from memrelay.bus.streams.ingress import IngressLimits
 from memrelay.guarded_http.rules import PUBLIC_ONLY, OutgoingRules
 from memrelay.logs import get_logger
-from memrelay.memory.operations import all_operations, find_operation
+from memrelay.memory.operations import RECEIPT, all_operations, find_operation
 from memrelay.pipelines.secret_references import SecretResolver
 
 log = get_logger(__name__)
@@ -98,11 +98,16 @@ class BusOperations:
 
 
 class CallOperations:
-    """The operations that one deferred call calls on its pipeline, as the agent `actor`."""
+    """The operations that one deferred call calls on its pipeline, as its agent. With `receipts`,
+    its reads leave receipts with the id of the call.
+    """
 
-    def __init__(self, bus: BusOperations, uid: str, actor: str, deferred_call_id: str) -> None:
-        self._bus, self._uid, self._actor = bus, uid, actor
+    def __init__(
+        self, bus: BusOperations, agent: Agent, deferred_call_id: str, *, receipts: bool
+    ) -> None:
+        self._bus, self._uid, self._actor = bus, agent.pipeline, agent.name
         self._deferred_call_id, self._count = deferred_call_id, 0
+        self._receipts = receipts
 
     async def call(
         self, name: str, given: Mapping[str, Any], store: str, key: str, as_of: str = ""
@@ -117,6 +122,8 @@ class CallOperations:
             raise OperationFailed(REFUSED, f"unknown operation {name!r}; known are {known}")
         if as_of and not operation.takes_as_of:
             raise OperationFailed(REFUSED, f"{name} has no `as_of`; omit it")
+        if self._receipts and operation.takes_receipt:
+            given = {RECEIPT: self._deferred_call_id, **given}
         number = f"={key}" if key else str(self._count)
         call = NewCall(
             self._uid,

@@ -43,7 +43,12 @@ from memrelay.worker.run.outcome import Outcome
 from memrelay.worker.run.queries import Queries
 from memrelay.worker.run.recovery import Recovery, RecoveryTurns, close_stores
 from memrelay.worker.run.retries import Retries
-from memrelay.worker.run.store_features import ENDPOINTS, find_features, find_inputs_days
+from memrelay.worker.run.store_features import (
+    ENDPOINTS,
+    find_features,
+    find_inputs_days,
+    find_receipts_days,
+)
 from memrelay.worker.shared import WorkerContext
 from memrelay.worker.waiting import in_background, wait
 
@@ -223,6 +228,7 @@ class Group:
         finally:
             parts.queries.end()
             self._shared.rehearsals.stop(self.slots, "the worker released the pipeline")
+            await parts.queries.write_receipts()
             self._prefetch.close()
             self._continuations.deferred_calls.leave()
         await parts.thread.run(partial(close_stores, names=self.stores))
@@ -546,7 +552,7 @@ def create_group(
     drop_copies = partial(_drop_copies, queries, shared)
     # Built-in stores that no agent of the pipelines names.
     unnamed = [name for name in stores if all(name not in plan.stores for plan in plans)]
-    days = Retention(shared.limits.history_days, find_inputs_days(plans))
+    days = Retention(shared.limits.history_days, find_inputs_days(plans), find_receipts_days(plans))
     parts = GroupParts(
         thread,
         outbox,
@@ -567,6 +573,7 @@ def create_group(
             shared,
             continuations.drop,
             drop_snapshots=drop_copies,
+            write_receipts=queries.write_receipts,
         ),
         DeliveryTask(plans, thread, shared),
     )

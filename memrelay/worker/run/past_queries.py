@@ -12,9 +12,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-import orjson
-
 from memrelay.bus.request import (
+    AS_OF,
     BROKEN,
     BUSY,
     SNAPSHOT_PENDING,
@@ -40,7 +39,7 @@ from memrelay.memory.search.embedding.backfill import (
 )
 from memrelay.memory.search.embedding.embedder import Embedder
 from memrelay.worker.errors import describe_error
-from memrelay.worker.run.queries import Query, answer_all
+from memrelay.worker.run.queries import Query, add_member, answer_all
 
 if TYPE_CHECKING:
     from memrelay.worker.shared import WorkerContext
@@ -270,7 +269,7 @@ def _run_query(
     if answer is None or not answer.startswith(OUTPUT):
         return answer
     read = {"change": state.change, "at": format_time(state.at_ms), "incomplete": incomplete}
-    return b"".join((answer[:-1], b',"as_of":', orjson.dumps(read), b"}"))
+    return add_member(answer, AS_OF, read)
 
 
 def _store_of(snapshots: Snapshots, key: SnapshotKey) -> Store:

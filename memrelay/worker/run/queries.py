@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import orjson
 from msgspec import UNSET
 
 from memrelay.bus.errors import MalformedMessage
@@ -24,11 +25,13 @@ from memrelay.bus.request import (
     read_question,
 )
 from memrelay.logs import get_logger
+from memrelay.memory.engine.models import list_hooks, load
 from memrelay.memory.engine.open_for_read import ReadableStores, read_only
 from memrelay.memory.engine.store import Store
 from memrelay.memory.engine.threads import DatabaseThread
 from memrelay.memory.errors import Refused, StoreBroken, StoreBusy, VectorPending
 from memrelay.memory.operations import (
+    RECEIPT,
     Context,
     Operation,
     Steps,
@@ -53,9 +56,11 @@ from memrelay.worker.run.calls import (
 if TYPE_CHECKING:
     from memrelay.memory.engine.open_for_read import ReadOnlyStore
     from memrelay.worker.run.past_queries import PastQueries
+    from memrelay.worker.run.receipts import ReceiptWriter
 
 log = get_logger(__name__)
 MAX_WAITING = 1000
+RECEIPT_WRITER = "memrelay.worker.run.receipts:ReceiptWriter"
 # Queries that share a hand-over to the database thread.
 QUERIES_TOGETHER = 16
 # Time after which the rest of them waits for the next hand-over, behind other work of the thread.
@@ -82,6 +87,13 @@ class Query:
     steps: Steps | None = None
     # The time and the actor of the reads. They stay until the query ends.
     act: tuple[int, str] | None = None
+    # What it has read, if it asks for a receipt.
+    receipt: Any = None
+
+    def keep_receipt(self, *read: Any) -> None:
+        """Keep the receipt of (operation, store, input, output, context)."""
+        receipt = load(list_hooks("receipt")[0])(*read)
+        self.receipt = receipt.without_question() if self.plan.only_digests else receipt
 
     def restart(self) -> None:
         """Forget what a stepwise query has done."""
@@ -146,6 +158,8 @@ class Queries:
         self._load_past, self._find_rehearsals = load_past, find_rehearsals
         # Loaded with the first query with `as_of`.
         self._past: PastQueries | None = None
+        # Loaded with the first query that asks for a receipt.
+        self._receipts: ReceiptWriter | None = None
         self._waiting = QueryQueue()
         self._loop = asyncio.get_running_loop()
         self._is_open = self._has_ended = False
@@ -162,6 +176,23 @@ class Queries:
             self._refuse(self._waiting.take().question, *OWNER_LEAVES)
         if self._past is not None:
             self._past.close()
+
+    async def _keep_receipts(self, queries: Sequence[Query]) -> None:
+        """Take the receipts of answered queries. Those that name the answer that uses them are on
+        disk before their caller gets its own answer.
+        """
+        if self._receipts is None:
+            self._receipts = load(RECEIPT_WRITER)(self._thread, self._stores)
+            assert self._receipts is not None
+        for query in queries:
+            self._receipts.add(query.memory_id, query.receipt)
+        if any(query.receipt.input for query in queries):
+            await self._receipts.write()
+
+    async def write_receipts(self) -> None:
+        """Write the receipts that wait."""
+        if self._receipts is not None:
+            await self._receipts.write()
 
     async def drop_snapshots(self) -> None:
         """Remove the stores as they were, because something was erased."""
@@ -222,6 +253,9 @@ class Queries:
             queries = [query for query in taken if query.until > self._loop.time()]
             answers = await self._answer(queries)
             self._waiting.put_back(queries[len(answers) :])
+            kept = [query for query in queries[: len(answers)] if query.receipt is not None]
+            if kept:
+                await self._keep_receipts(kept)
             if self._has_ended:
                 self.end()
             for query, answer in zip(queries, answers, strict=False):
@@ -315,6 +349,7 @@ def answer_all(
             rehearsals=no_rehearsals
             if find_rehearsals is None
             else partial(find_rehearsals, query.plan),
+            keep_receipt=query.keep_receipt,
         )
         store = stores.get(query.memory_id)
         if query.operation.begin is None:
@@ -323,9 +358,16 @@ def answer_all(
             )
         else:
             answers.append(_continue(query, store, context))
+        if query.receipt is not None and answers[-1] is not None:
+            answers[-1] = add_member(answers[-1], RECEIPT, query.receipt._asdict())
         if time.perf_counter() > until_s:
             break
     return answers
+
+
+def add_member(answer: bytes, name: str, value: Any) -> bytes:
+    """Return an answer as JSON with a further member."""
+    return b"".join((answer[:-1], f',"{name}":'.encode(), orjson.dumps(value), b"}"))
 
 
 def _open_existing(stores: ReadableStores, plan: Plan) -> list[tuple[int, "ReadOnlyStore"]]:

@@ -1,6 +1,6 @@
 """Which features the write path of each store has, by its pipelines' bundles and endpoints."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from memrelay.memory.engine.features import CAUSES, FEED, INPUTS
 from memrelay.memory.engine.memory_id import is_closed
@@ -42,8 +42,17 @@ def _open_stores(plan: Plan) -> list[str]:
 
 def find_inputs_days(plans: Sequence[Plan]) -> dict[str, float]:
     """Return how many days each store keeps inputs: the most of the pipelines that share it."""
+    return _find_most(plans, lambda plan: plan.inputs_days)
+
+
+def find_receipts_days(plans: Sequence[Plan]) -> dict[str, float]:
+    """Return how many days each store keeps receipts: the most of the pipelines that share it."""
+    return _find_most(plans, lambda plan: plan.receipts_days)
+
+
+def _find_most(plans: Sequence[Plan], days_of: Callable[[Plan], float]) -> dict[str, float]:
     days: dict[str, float] = {}
     for plan in plans:
         for name in plan.all_stores:
-            days[name] = max(days.get(name, 0), plan.inputs_days)
+            days[name] = max(days.get(name, 0), days_of(plan))
     return days

@@ -148,6 +148,12 @@ TABLES = {
     "inputs": Table(
         HERE, "INSERT INTO inputs(first_ms, last_ms, change, data) VALUES (1, 1, 0, :inputs)"
     ),
+    "receipts": Table(
+        "belongs to the answers of this pipeline",
+        "INSERT INTO receipts VALUES "
+        "('1', 1, 'p', 'o', json_object('query', :text), 'a', 'b', 'i', 't', '[]', 0, '{}'), "
+        "('2', 1, 'p', 'o', '{}', :text, 'b', :text, :text, '[]', 0, '{}')",
+    ),
     "inbox": Table(HERE, "INSERT INTO inbox(id, bundle, outputs) VALUES ('i', 'b', :blob)"),
     "pending": Table(
         HERE,

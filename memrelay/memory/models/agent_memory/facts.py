@@ -35,7 +35,7 @@ from memrelay.memory.models.agent_memory.table import (
     folded_text,
 )
 from memrelay.memory.models.agent_memory.user_records import current_id
-from memrelay.memory.operations import Context, operation
+from memrelay.memory.operations import Context, Receipt, operation
 from memrelay.memory.records.data import MOST_BYTES, checked, kept_data, parse_data
 from memrelay.memory.records.optimistic_locking import check_keyed_version, check_version
 from memrelay.memory.records.paging import Limit, Offset
@@ -410,6 +410,8 @@ class SearchFacts:
     """The maximum number of facts."""
     valid_at: TimeOrNull = ""
     """Facts that are not valid at this time come last; by default now."""
+    receipt: Receipt = False
+    """Whether to leave a receipt (docs/receipts.md), or the id of the answer that will use it."""
 
 
 @dataclass(frozen=True, slots=True)

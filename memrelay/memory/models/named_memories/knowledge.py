@@ -30,7 +30,7 @@ from memrelay.memory.models.named_memories.recall_text import (
     write_entry_text,
 )
 from memrelay.memory.models.named_memories.table import EntryTable, Memory, MemoryTable
-from memrelay.memory.operations import Context, operation
+from memrelay.memory.operations import Context, Receipt, operation
 from memrelay.memory.records.data import load_json
 from memrelay.memory.records.filters import Filter
 from memrelay.memory.records.ids import guid_of, make_id
@@ -85,6 +85,8 @@ class SearchKnowledge:
     else UTC."""
     valid_at: TimeOrNull = ""
     """Entries that are not valid at this time come last; by default now."""
+    receipt: Receipt = False
+    """Whether to leave a receipt (docs/receipts.md), or the id of the answer that will use it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,6 +332,8 @@ class KnowledgeConfig:
     else UTC."""
     valid_at: TimeOrNull = ""
     """Entries that are not valid at this time come last, marked `outdated`; by default now."""
+    receipt: Receipt = False
+    """Whether to leave a receipt (docs/receipts.md), or the id of the answer that will use it."""
 
 
 @dataclass(frozen=True, slots=True)
