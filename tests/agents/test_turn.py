@@ -167,6 +167,21 @@ def test_records_and_entries_are_found(system: TestSystem, model: ModelServer) -
     assert entries == [{"memory": "Drinks", "content": "Ada likes green tea"}]
 
 
+def test_a_turn_leaves_receipts_of_what_its_tools_have_read(
+    system: TestSystem, model: ModelServer
+) -> None:
+    asked = Asked(system, model, tools="records_search, recall")
+    guid = asked.operate("records.create", {"content": "Ada drinks tea"})["guid"]
+    asked.operate("facts.set", {"key": "tea", "value": "green"})
+    model.script.extend([calls(("records_search", {"query": "tea"})), "Tea."])
+    ident = asked.send("What does Ada drink?")
+    assert asked.answer(ident) == "Tea."
+
+    (receipt,) = asked.operate("receipts.list", {"message": ident})["items"]
+    assert (receipt["operation"], receipt["agent"]) == ("records.search", "bot")
+    assert [one["guid"] for one in receipt["found"]] == [guid]
+
+
 @pytest.mark.parametrize("content", ["", " ", "bad"])
 def test_write_memory_refuses_what_is_no_fact(
     system: TestSystem, model: ModelServer, content: str

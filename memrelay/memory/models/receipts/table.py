@@ -18,10 +18,7 @@ INSERT = "INSERT OR IGNORE INTO receipts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?
 GET = "SELECT * FROM receipts WHERE id = ?"
 # Receipts that `page` looks at, at most. That takes about 20 ms.
 MAX_READ = 20_000
-END = (
-    "SELECT id FROM receipts WHERE id >= ? AND id < ? ORDER BY id DESC "
-    f"LIMIT 1 OFFSET {MAX_READ - 1}"
-)
+END = "SELECT id FROM receipts WHERE id >= ? AND id < ? ORDER BY id DESC LIMIT 1 OFFSET ?"
 NUMBERS = "SELECT guid, number FROM records WHERE guid IN (SELECT value FROM json_each(?))"
 # What a user may have written.
 TEXTS = ("question", "actor", "thread", "input")
@@ -85,7 +82,7 @@ class ReceiptTable(StoreTable):
 
     def find_end(self, first: str, before: str) -> str:
         """Return the last id that `page` looks at, "" if it reads to the end."""
-        return self._connection.execute(END, (first, before)).get or ""
+        return self._connection.execute(END, (first, before, MAX_READ - 1)).get or ""
 
     def page(self, wanted: Wanted, first: str, before: str, limit: int) -> Iterator[Receipt]:
         """Yield receipts with ids from `first` on and below `before`, the newest first."""
