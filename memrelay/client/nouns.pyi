@@ -679,7 +679,7 @@ class RemoteRecipes(Noun):
     async def execute(self, pipeline: str, *, id: str | None = None,
             definition: JsonObject | None = None, intent: str | JsonObject | None = None,
             variables: JsonObject | None = None, scope_variables: JsonObject | None = None,
-            thread_id: str | None = None) -> JsonObject:
+            thread_id: str | None = None, receipt: bool | str = False) -> JsonObject:
         """Run a recipe and return its result, with the label of the recipe as `memoryLabel`."""
     async def export(self, pipeline: str, id: str) -> ExportedRecipe:
         """Return a recipe as the text of a definition file, without times."""
@@ -1480,7 +1480,8 @@ class BlockingRecipes(Noun):
         """Copy a recipe under a new id."""
     def execute(self, pipeline: str, *, id: str | None = None, definition: JsonObject | None = None,
             intent: str | JsonObject | None = None, variables: JsonObject | None = None,
-            scope_variables: JsonObject | None = None, thread_id: str | None = None) -> JsonObject:
+            scope_variables: JsonObject | None = None, thread_id: str | None = None,
+            receipt: bool | str = False) -> JsonObject:
         """Run a recipe and return its result, with the label of the recipe as `memoryLabel`."""
     def export(self, pipeline: str, id: str) -> ExportedRecipe:
         """Return a recipe as the text of a definition file, without times."""
@@ -2219,7 +2220,8 @@ class EmbeddedRecipes(Noun):
         """Copy a recipe under a new id."""
     def execute(self, *, id: str | None = None, definition: JsonObject | None = None,
             intent: str | JsonObject | None = None, variables: JsonObject | None = None,
-            scope_variables: JsonObject | None = None, thread_id: str | None = None) -> JsonObject:
+            scope_variables: JsonObject | None = None, thread_id: str | None = None,
+            receipt: bool | str = False) -> JsonObject:
         """Run a recipe and return its result, with the label of the recipe as `memoryLabel`."""
     def export(self, id: str) -> ExportedRecipe:
         """Return a recipe as the text of a definition file, without times."""

@@ -272,13 +272,25 @@ def operation(
             erases,
             needs_vectors,
             imports,
-            run if stepwise else None,
+            (_with_receipt(name, run) if takes_receipt else run) if stepwise else None,
             commands,
             face_defaults or {},
         )
         return run
 
     return declare
+
+
+def _with_receipt(name: str, run: Callable[..., Steps]) -> Callable[..., Steps]:
+    """Return the function of a stepwise operation, which leaves a receipt at its end."""
+
+    def begin(tx: Any, given: Any, context: Context) -> Steps:
+        output = yield from run(tx, given, context)
+        if given.receipt:
+            context.keep_receipt(OPERATIONS[name], tx, given, output, context)
+        return output
+
+    return begin
 
 
 def _finish(steps: Steps, tx: Any) -> Any:

@@ -8,6 +8,7 @@ from pydantic import ValidationError
 
 from memrelay.blocks.recipe import RecipeArgs
 from tests.support.bundles import Json, make_agent, make_bundle
+from tests.support.calls import call
 from tests.support.system import TestSystem
 from tests.support.waiting import wait_for
 
@@ -112,3 +113,20 @@ def test_deploy_refuses_variables_that_a_definition_does_not_declare(args: Json,
         RecipeArgs(definition=PREFERENCES, **args)
 
     assert rule in str(caught.value)
+
+
+def test_a_recipe_leaves_a_receipt_with_the_records_of_all_stores(system: TestSystem) -> None:
+    uid, store = "receipts", "instances/receipts/memories"
+    step = {"type": "vector_search", "collection": f"store:{store}", "mode": "fts"}
+    recipe: Json = {"id": "s", "label": "S", "retrieval": {"pipeline": [FIRST, step]}}
+    reader = make_agent("reader", "recipe", {"definition": recipe}, senders="User")
+    system.deploy(make_bundle(uid, reader | {"receipts": True}))
+    guid = call(system, uid, "records.create", {"content": "green tea"}, store=store)["guid"]
+    ident = system.client.enter(uid, "tea")
+    system.client.await_done(uid, ident)
+
+    (receipt,) = call(system, uid, "receipts.list", {"message": ident})["items"]
+    assert (receipt["operation"], receipt["agent"]) == ("recipes.execute", "reader")
+    assert [(one["guid"], one["version"]) for one in receipt["found"]] == [(guid, 1)]
+    (use,) = call(system, uid, "records.uses", {"guid": guid})["items"]
+    assert (use["message"], use["is_present"]) == (ident, True)

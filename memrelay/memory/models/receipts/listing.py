@@ -189,14 +189,13 @@ def list_uses(tx: Transaction, request: RecordUses, context: Context) -> RecordU
     """
     listed = ListReceipts(request.guid, limit=request.limit, cursor=request.cursor)
     page = list_receipts(tx, listed, context)
-    present: dict[str, int | None] = {}
+    present: dict[str, int] = {}
+    for _, _, table in _tables(tx, context) if page.items else ():
+        present |= table.numbers([request.guid])
     uses: list[RecordUse] = []
     for one in page.items:
-        if one.store not in present:
-            tables = {store: table for _, store, table in _tables(tx, context)}
-            present[one.store] = tables[one.store].numbers([request.guid]).get(request.guid)
         found = next(found for found in one.found if found.guid == request.guid)
-        is_present = found.version is not None and found.version == present[one.store]
+        is_present = found.version is not None and found.version == present.get(request.guid)
         about = (one.message, one.agent, one.actor, one.thread)
         uses.append(RecordUse(one.id, one.at, found.version, is_present, found.score, *about))
     return RecordUseList(tuple(uses), page.next_cursor)

@@ -10,7 +10,7 @@ import orjson
 from memrelay.memory.engine.store import Transaction
 from memrelay.memory.models.receipts.table import Receipt, ReceiptTable
 from memrelay.memory.operations import RECEIPT, Context, Operation
-from memrelay.memory.records.ids import derive_guid, guid_of
+from memrelay.memory.records.ids import ID, derive_guid, guid_of
 
 # The version of the code that decides the order and the scores. Raise it with each change of them:
 # then `memrelay receipt --verify` says why an answer differs.
@@ -45,9 +45,8 @@ class Reader(NamedTuple):
 
 def build_receipt(tx: Transaction, ident: str, read: Read, reader: Reader) -> Receipt:
     """Return the receipt of a read that a store has just answered."""
-    table = tx.table(ReceiptTable)
     shown = read.found[:MAX_FOUND]
-    numbers = table.numbers([guid for guid, _ in shown])
+    numbers = tx.table(ReceiptTable).numbers([guid for guid, _ in shown])
     found = [(guid, numbers.get(guid), score) for guid, score in shown]
     return Receipt(
         ident,
@@ -104,7 +103,18 @@ def make_receipt(
         language,
     )
     ident = derive_guid("", f"{context.now_ms}-0", secrets.token_hex(8), 0)
-    return build_receipt(tx, ident, read, reader)
+    receipt = build_receipt(tx, ident, read, reader)
+    return _with_versions(receipt, context) if operation.begin is not None else receipt
+
+
+def _with_versions(receipt: Receipt, context: Context) -> Receipt:
+    """Return the receipt of a read of several stores with only the records of these stores."""
+    found = orjson.loads(receipt.found)
+    numbers: dict[str, int] = {}
+    for _, store in context.open_existing():
+        numbers |= store.table(ReceiptTable).numbers([guid for guid, *_ in found])
+    known = [(guid, numbers[guid], score) for guid, _, score in found if guid in numbers]
+    return receipt._replace(found=orjson.dumps(known).decode())
 
 
 def as_given(given: Any) -> dict[str, Any]:
@@ -133,10 +143,21 @@ def _find_facts(tx: Transaction, output: Any) -> Iterable[Found]:
     return ((fact.id, None) for fact in output.items)
 
 
+def _find_items(tx: Transaction, output: Any) -> Iterable[Found]:
+    """Items of a recipe may also be pairs, events and nodes, which are no records."""
+    items = output["finalOutput"]
+    for item in items if isinstance(items, list) else ():
+        ident = item.get("id") if isinstance(item, dict) else None
+        if isinstance(ident, str):
+            entry = ID.fullmatch(ident)
+            yield "-".join(entry.groups()[2:]) if entry else ident, item.get("score")
+
+
 # How to find the records in the output of each operation with `receipt`.
 FINDERS: dict[str, Callable[[Transaction, Any], Iterable[Found]]] = {
     "records.search": _find_hits,
     "knowledge.search": _find_knowledge,
     "knowledge.context": _find_context,
     "facts.search": _find_facts,
+    "recipes.execute": _find_items,
 }

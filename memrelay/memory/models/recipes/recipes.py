@@ -26,7 +26,7 @@ from memrelay.memory.models.recipes.execution.run import RunInput, run_recipe
 from memrelay.memory.models.recipes.faults import MAX_FAULTS, quoted, refusal
 from memrelay.memory.models.recipes.keyed_kind import SCOPE, KeyedKind, view_edits
 from memrelay.memory.models.recipes.table import RecipeTables
-from memrelay.memory.operations import Context, operation
+from memrelay.memory.operations import Context, Receipt, operation
 from memrelay.memory.records.view import Versions
 
 MAX_ID_CHARACTERS = 64
@@ -436,6 +436,8 @@ class ExecuteInput:
     """Values by scope, then by name: `{"task": {"task_id": "T1"}}`."""
     thread_id: str | None = None
     """Sets the variable `thread_id`."""
+    receipt: Receipt = False
+    """Whether to leave a receipt (docs/receipts.md), or the id of the answer that will use it."""
 
 
 @operation("recipes.execute", access="search", mutates=False, store="recipes", stepwise=True)
