@@ -82,6 +82,23 @@ def test_a_block_leaves_a_receipt_with_its_answer(web_system: WebSystem) -> None
     assert verify(web_system, uid, receipt["id"]) == verdict
 
 
+def test_the_console_shows_the_uses_of_a_record_and_what_an_answer_remembered(
+    web_system: WebSystem,
+) -> None:
+    uid = web_system.deploy(*make_agents())
+    guid = write(web_system, uid, "Ada likes tea")
+    path = f"/pipelines/{uid}/memory/{guid}"
+    assert b"Used in" not in web_system.get(path).body
+    said = web_system.say(uid, {"text": "/search tea"}, query="?wait=60").json["message_id"]
+    call(web_system.system, uid, "records.update", {"guid": guid, "content": "Ada likes milk"})
+
+    page = web_system.get(path).body.decode()
+    assert "Used in 1 answer<" in page and f"/messages/{said}" in page
+    assert "version 1, which is no longer current" in page
+    trace = web_system.get(f"/pipelines/{uid}/messages/{said}").body.decode()
+    assert "Remembered" in trace and f"/memory/{guid}" in trace
+
+
 def test_a_block_without_receipts_leaves_none(web_system: WebSystem) -> None:
     uid = web_system.deploy(*make_commands())
     write(web_system, uid, "tea")

@@ -14,6 +14,7 @@ from memrelay.web.auth.access import get_caller
 from memrelay.web.console.calls import TIMEOUT_S, attempt
 from memrelay.web.console.frame import Page, PageRoutes, answer_refresh, find_served, render
 from memrelay.web.console.pages.endpoints import has_endpoints
+from memrelay.web.console.receipt_reads import read_remembered
 from memrelay.web.console.search_hits import record_url
 from memrelay.web.services import get_services
 from memrelay.web.trace.dead_letter_rows import read_rows
@@ -81,6 +82,7 @@ async def _trace_values(request: web.Request, served: Served) -> dict[str, Any]:
         "took_ms": max(0, max(published) - arrived_ms) if published else None,
         "delivers": await has_endpoints(request, uid),
         "deliveries_url": f"/pipelines/{uid}/deliveries",
+        "remembered": await read_remembered(request, uid, entry),
         "is_waiting": bool(await services.line.call("XRANGE", input_key(uid), entry, entry)),
         "parked": parked or [],
         "letter": rows[0] if rows else None,
