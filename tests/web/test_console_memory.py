@@ -207,3 +207,41 @@ def test_a_view_keeps_its_state_in_its_address() -> None:
     assert view.url_with("tag", "y") == "/m?store=s&kind=a+b&tag=x&tag=y&q=q"
     assert view.url_without("kind", "a b") == "/m?store=s&tag=x&q=q"
     assert view.url_without("tag", "x") == "/m?store=s&kind=a+b&q=q"
+
+
+def test_a_past_time_shows_the_records_of_then_and_says_so(web_system: WebSystem) -> None:
+    uid = web_system.deploy(make_relay("find", "^/find (.*)"), make_memory("search"))
+    records = f"/v1/pipelines/{uid}/records"
+    tea = web_system.post(records, {"content": "green tea"}).json["guid"]
+    ask(web_system.url, "DELETE", f"{records}/{tea}")
+
+    page = show(web_system, uid, as_of="n:1")
+
+    assert contents(page) == ["green tea"]
+    assert "This list shows the past" in text_of(page)
+    assert "as_of=n%3A1" in page.body.decode(), "later pages show the past too"
+    assert contents(show(web_system, uid, "/rows", as_of="n:1")) == ["green tea"]
+    assert contents(show(web_system, uid)) == []
+    assert "This list shows the past" not in text_of(show(web_system, uid))
+    assert "the last one is n:2" in text_of(show(web_system, uid, as_of="n:9"))
+
+
+def test_the_past_of_named_memories_cannot_be_changed(web_system: WebSystem) -> None:
+    uid = web_system.deploy()
+    api, page = f"/v1/pipelines/{uid}", f"/pipelines/{uid}/memories"
+    tea = web_system.post(f"{api}/memories", {"name": "tea"}).json["id"]
+    web_system.post(f"{api}/entries", {"memory_id": tea, "content": "Ada likes tea"})
+    ask(web_system.url, "PATCH", f"{api}/memories/{tea}", {"name": "drinks"})
+    web_system.post(f"{api}/entries", {"memory_id": tea, "content": "Bob likes milk"})
+
+    listed = web_system.get(f"{page}?as_of=n:2")
+    shown = web_system.get(f"{page}/{tea}?as_of=n:2")
+
+    assert "tea" in text_of(listed) and "drinks" not in text_of(listed)
+    assert "Ada likes tea" in text_of(shown) and "Bob likes milk" not in text_of(shown)
+    for past in (listed, shown):
+        assert "Nothing can be changed in it" in text_of(past)
+        assert "data-call" not in past.body.decode() and "as_of=n%3A2" in past.body.decode()
+    for present in (web_system.get(page), web_system.get(f"{page}/{tea}")):
+        assert "shows the past" not in text_of(present)
+        assert "data-call" in present.body.decode() and "as_of=n" not in present.body.decode()

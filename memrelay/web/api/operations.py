@@ -166,11 +166,12 @@ async def call_operation(
     store: str = "",
     *,
     timeout_s: float | None = None,
+    as_of: str = "",
 ) -> Any:
     """Call an operation in a pipeline and return its output. Raises Problem.
 
     `store` is a store of the pipeline, by default that of the operation. `timeout_s` is by default
-    that of the settings.
+    that of the settings. `as_of` reads the state of a past time.
 
     A caller without the scope read gets only ids and the version from a write.
     """
@@ -182,7 +183,7 @@ async def call_operation(
     if operation.noun == ENDPOINTS:
         _check_references(request, uid, input)
     call = _make_call(request, operation, uid, validate_input(operation, input), store)
-    output = await send_call(request, call, timeout_s)
+    output = await send_call(request, replace(call, as_of=as_of), timeout_s)
     return hide_stored_text(request, operation, output)
 
 

@@ -10,11 +10,12 @@ from memrelay.bus.errors import BusError, NoOwner
 from memrelay.web.api.operations import call_operation
 from memrelay.web.console.format import capitalize_first, format_pause
 from memrelay.web.console.shared_reads import STATUS, find_row
-from memrelay.web.server.errors import CallTimeout, Problem, Unavailable
+from memrelay.web.server.errors import CallTimeout, NotYet, Problem, Unavailable
 
 # The time for all operations of a page, which run at once.
 TIMEOUT_S = 2.0
 NO_BUS = "The bus does not respond. Retrying every 5 seconds."
+NOT_YET = "The state of then is being prepared. The page shows it when it is ready."
 NO_ANSWER = "No response in time."
 NO_OWNER = "No worker serves this pipeline."
 
@@ -27,11 +28,14 @@ class Answer(NamedTuple):
 
 
 class Call(NamedTuple):
-    """A call of an operation. `store` is a `memory_id`, by default that of the operation."""
+    """A call of an operation. `store` is a `memory_id`, by default that of the operation. `as_of`
+    reads the state of a past time.
+    """
 
     name: str
     input: dict[str, Any]
     store: str = ""
+    as_of: str = ""
 
 
 async def ask(request: web.Request, uid: str, *calls: Call) -> list[Answer]:
@@ -44,7 +48,15 @@ async def ask(request: web.Request, uid: str, *calls: Call) -> list[Answer]:
 
 
 async def _ask(request: web.Request, uid: str, call: Call) -> Answer:
-    called = call_operation(request, call.name, uid, call.input, call.store, timeout_s=TIMEOUT_S)
+    called = call_operation(
+        request,
+        call.name,
+        uid,
+        call.input,
+        call.store,
+        timeout_s=TIMEOUT_S,
+        as_of=call.as_of,
+    )
     return await attempt(request, uid, called)
 
 
@@ -72,6 +84,8 @@ async def attempt(request: web.Request, uid: str, called: Awaitable[Any]) -> Ans
         return Answer(None, NO_OWNER)
     except CallTimeout:
         return Answer(None, await _explain_silence(request, uid))
+    except NotYet:
+        return Answer(None, NOT_YET)
     except (Unavailable, BusError):
         return Answer(None, NO_BUS)
 

@@ -26,7 +26,7 @@ from memrelay.web.console.frame import (
 )
 from memrelay.web.console.search_hits import Hits, read_hits, record_url
 from memrelay.web.openapi.route_docs import documented
-from memrelay.web.server.errors import BadRequest, Unprocessable
+from memrelay.web.server.errors import BadRequest, Gone, Unprocessable
 
 PAGE = Page("Memory", "/pipelines/{uid}/memory", menu="pipeline", order=10, parent="Pipelines")
 EXPORT_TYPE = "application/x-ndjson"
@@ -48,7 +48,9 @@ QUERY = {
     "expires": "1 lists only records with an expiry time.",
     "order": "asc or desc, by arrival.",
     "cursor": "The cursor of a later page.",
+    "as_of": "The records as they were: a time in UTC, or a change as in n:1204.",
 }
+PAST_FAULTS = (Unprocessable, Gone)
 ERRORS = {400: "A parameter is invalid.", 404: "There is no such pipeline."}
 routes = PageRoutes(PAGE, errors=ERRORS, query=QUERY)
 Json = dict[str, Any]
@@ -78,6 +80,7 @@ class MemoryView:
     query: str = ""
     mode: str = "hybrid"
     compare: str = ""
+    as_of: str = ""
 
     @property
     def is_narrowed(self) -> bool:
@@ -92,7 +95,7 @@ class MemoryView:
         given += [("deleted", "1" if view.is_deleted else ""), ("cursor", view.cursor)]
         given += [("expires", "1" if view.expires else "")]
         given += [("mode", view.mode if view.mode != "hybrid" else "")]
-        given += [("order", view.order if view.order != "desc" else "")]
+        given += [("order", view.order if view.order != "desc" else ""), ("as_of", view.as_of)]
         return f"{view.path}{part}?{urlencode([pair for pair in given if pair[1]])}"
 
     def url_with(self, name: str, value: str) -> str:
@@ -161,6 +164,7 @@ def parse_view(path: str, query: MultiMapping[str], stores: list[str]) -> Memory
         query.get("q", "").strip(),
         mode,
         compare if compare != mode else "",
+        query.get("as_of", "").strip(),
     )
 
 
@@ -249,7 +253,7 @@ async def _read(request: web.Request, served: Served, view: MemoryView) -> Liste
     """Return what the view selects. An invalid filter or query is shown on the page."""
     try:
         return await _find(request, served.deployed.uid, view)
-    except Unprocessable as error:
+    except PAST_FAULTS as error:
         faults = error.members.get("faults", [])
         rules = "; ".join(f"{one['pointer']}: {one['rule']}" for one in faults)
         detail = f"{capitalize_first(error.detail)}."
@@ -258,13 +262,16 @@ async def _read(request: web.Request, served: Served, view: MemoryView) -> Liste
 
 async def _find(request: web.Request, uid: str, view: MemoryView) -> Listed:
     if not view.query:
-        (answer,) = await ask(request, uid, Call("records.list", view.list_input(), view.store))
+        call = Call("records.list", view.list_input(), view.store, view.as_of)
+        (answer,) = await ask(request, uid, call)
         if answer.fault:
             return Listed([], fault=answer.fault)
         page = answer.output
         return Listed(page["items"], page["total"], page["next_cursor"] or "")
     modes = [mode for mode in (view.mode, view.compare) if mode]
-    calls = [Call("records.search", view.search_input(mode), view.store) for mode in modes]
+    calls = [
+        Call("records.search", view.search_input(mode), view.store, view.as_of) for mode in modes
+    ]
     answers = await ask(request, uid, *calls)
     fault = next((answer.fault for answer in answers if answer.fault), "")
     if fault:

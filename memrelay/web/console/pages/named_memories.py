@@ -22,8 +22,10 @@ PAGE = Page(
     order=20,
     parent="Pipelines",
 )
-QUERY = {"cursor": "The cursor of a later page."}
-ERRORS = {404: "There is no such pipeline.", 422: "The cursor is invalid."}
+AS_OF = "The state of then: a time in UTC, or a change as in n:1204."
+QUERY = {"cursor": "The cursor of a later page.", "as_of": AS_OF}
+GONE = "The state of then is no longer known."
+ERRORS = {404: "There is no such pipeline.", 410: GONE, 422: "A parameter is invalid."}
 PAGE_SIZE = 50
 routes = PageRoutes(PAGE, errors=ERRORS, query=QUERY)
 MEMORY_PAGE = Page("Named memory", "/pipelines/{uid}/memories/{memory_id}", parent="Named memories")
@@ -31,8 +33,13 @@ MEMORY_QUERY = {
     "entry": "The entry to show in detail.",
     "tag": "Only entries with this tag.",
     "cursor": "The cursor of a later page.",
+    "as_of": AS_OF,
 }
-MEMORY_ERRORS = {404: "There is no such pipeline, memory or entry.", 422: "The cursor is invalid."}
+MEMORY_ERRORS = {
+    404: "There is no such pipeline, memory or entry.",
+    410: GONE,
+    422: "A parameter is invalid.",
+}
 ENTRIES_PER_PAGE, MAX_STATES, MAX_MEMORIES = 50, 20, 200
 memory_routes = PageRoutes(MEMORY_PAGE, errors=MEMORY_ERRORS, query=MEMORY_QUERY)
 
@@ -60,32 +67,38 @@ async def named_memories_rows(request: web.Request, served: Served) -> dict[str,
 async def _list_memories(request: web.Request, served: Served) -> dict[str, Any]:
     """Return the template values of the list."""
     cursor, uid = request.query.get("cursor", ""), served.deployed.uid
-    values: dict[str, Any] = {"rows": [], "total": 0, "next_url": "", "fault": "", "cursor": cursor}
-    call = Call("memories.list", {"limit": PAGE_SIZE, "cursor": cursor})
+    as_of = request.query.get("as_of", "")
+    values: dict[str, Any] = {"rows": [], "total": 0, "next_url": "", "fault": ""}
+    values |= {"cursor": cursor, "as_of": as_of}
+    call = Call("memories.list", {"limit": PAGE_SIZE, "cursor": cursor}, as_of=as_of)
     (listed,) = await ask(request, uid, call)
     if listed.fault:
         return values | {"fault": listed.fault}
     memories, following = listed.output["items"], listed.output["next_cursor"]
     return values | {
-        "rows": await _read_rows(request, uid, memories),
+        "rows": await _read_rows(request, uid, memories, as_of),
         "total": listed.output["total"],
-        "next_url": f"?{urlencode({'cursor': following})}" if following else "",
+        "next_url": _make_query(cursor=following, as_of=as_of) if following else "",
     }
 
 
 async def _read_rows(
-    request: web.Request, uid: str, memories: list[dict[str, Any]]
+    request: web.Request, uid: str, memories: list[dict[str, Any]], as_of: str
 ) -> list[MemoryRow]:
-    calls = [
-        Call("entries.list", {"memory_id": one["id"], "order": "desc", "limit": 1})
-        for one in memories
-    ]
+    last = {"order": "desc", "limit": 1}
+    calls = [Call("entries.list", {"memory_id": one["id"]} | last, as_of=as_of) for one in memories]
     rows = []
     for memory, entries in zip(memories, await ask(request, uid, *calls), strict=True):
         page = entries.output or {"items": [], "total": 0}
         newest = page["items"][0]["created_at"] if page["items"] else ""
         rows.append(MemoryRow(memory, page["total"], newest))
     return rows
+
+
+def _make_query(**values: str) -> str:
+    """Return the query string with the values that are set."""
+    query = urlencode({name: value for name, value in values.items() if value})
+    return f"?{query}" if query else ""
 
 
 class EntryDetail(NamedTuple):
@@ -107,11 +120,12 @@ class EntryDetail(NamedTuple):
 async def named_memory(request: web.Request, served: Served) -> dict[str, Any]:
     """Show a named memory and its entries."""
     uid, memory_id = served.deployed.uid, request.match_info["memory_id"]
+    as_of = request.query.get("as_of", "")
     memory, others = await ask(
         request,
         uid,
-        Call("memories.get", {"id": memory_id}),
-        Call("memories.list", {"limit": MAX_MEMORIES}),
+        Call("memories.get", {"id": memory_id}, as_of=as_of),
+        Call("memories.list", {"limit": MAX_MEMORIES}, as_of=as_of),
     )
     every = others.output["items"] if others.output else []
     return {
@@ -131,16 +145,16 @@ async def named_memory_rows(request: web.Request, served: Served) -> dict[str, A
 async def _list_entries(request: web.Request, served: Served) -> dict[str, Any]:
     """Return the template values of the list of entries."""
     memory_id, query = request.match_info["memory_id"], request.query
-    tag, cursor = query.get("tag", ""), query.get("cursor", "")
+    tag, cursor, as_of = query.get("tag", ""), query.get("cursor", ""), query.get("as_of", "")
     input = {"memory_id": memory_id, "order": "desc", "limit": ENTRIES_PER_PAGE, "cursor": cursor}
     input |= {"tags": [tag]} if tag else {}
-    (answer,) = await ask(request, served.deployed.uid, Call("entries.list", input))
+    call = Call("entries.list", input, as_of=as_of)
+    (answer,) = await ask(request, served.deployed.uid, call)
     page = answer.output or {"items": [], "total": 0, "next_cursor": ""}
     path = f"/pipelines/{served.deployed.uid}/memories/{quote(memory_id, safe='')}"
 
     def url(**values: str) -> str:
-        query = urlencode({name: value for name, value in values.items() if value})
-        return f"{path}?{query}" if query else path
+        return f"{path}{_make_query(**({'as_of': as_of} | values))}"
 
     return {
         "entries": page["items"],
@@ -150,7 +164,8 @@ async def _list_entries(request: web.Request, served: Served) -> dict[str, Any]:
         "tag": tag,
         "cursor": cursor,
         "url": url,
-        "rows_url": f"{path}/rows?{urlencode({'tag': tag, 'cursor': cursor})}",
+        "as_of": as_of,
+        "rows_url": f"{path}/rows{_make_query(tag=tag, cursor=cursor, as_of=as_of)}",
         "selected": query.get("entry", ""),
     }
 
@@ -160,12 +175,13 @@ async def _read_detail(request: web.Request, uid: str, memory_id: str) -> EntryD
     entry_id, store = request.query.get("entry", ""), built_in_store(uid, "memories")
     if not entry_id:
         return None
-    selected = Call("entries.get", {"id": entry_id, "memory_id": memory_id})
+    as_of = request.query.get("as_of", "")
+    selected = Call("entries.get", {"id": entry_id, "memory_id": memory_id}, as_of=as_of)
     (entry,) = await ask(request, uid, selected)
     if entry.fault:
         return None
     guid = guid_of("me", store, entry_id)
-    states_call = Call("records.history", {"guid": guid, "limit": MAX_STATES}, store)
+    states_call = Call("records.history", {"guid": guid, "limit": MAX_STATES}, store, as_of)
     (history,) = await ask(request, uid, states_call)
     states = history.output["items"] if history.output else []
     return EntryDetail(
