@@ -88,6 +88,18 @@ def test_filters_and_a_search_narrow_the_facts(pipelit: Pipelit) -> None:
     assert "Nothing matches. Show all" in text_of(show(pipelit, "q=nothing"))
 
 
+def test_the_facts_of_a_past_time_cannot_be_deleted(pipelit: Pipelit) -> None:
+    pipelit.set_fact("drink", "tea")
+    pipelit.set_fact("drink", "coffee")
+
+    past, present = show(pipelit, "as_of=n:1"), show(pipelit)
+
+    assert "tea" in text_of(past) and "coffee" not in text_of(past)
+    assert "This list shows the past" in text_of(past)
+    assert "delete-selected" not in past.body.decode()
+    assert "coffee" in text_of(present) and "delete-selected" in present.body.decode()
+
+
 def test_stored_text_is_escaped(pipelit: Pipelit) -> None:
     fact = pipelit.set_fact("evil", HOSTILE, source_description=HOSTILE)
     pipelit.set_fact("k", "v", scope="user", user_id=HOSTILE)

@@ -240,11 +240,12 @@ class View:
     number: int = 1
     query: str = ""
     filters: Mapping[str, str] = field(default_factory=dict)
+    as_of: str = ""
 
     def url(self, **changes: Any) -> str:
         """Return the address of this view with changes. Empty values are left out."""
         query: Json = {"tab": self.tab.name, "pipeline": self.uid, "q": self.query}
-        query |= {**self.filters, "page": self.number, **changes}
+        query |= {**self.filters, "as_of": self.as_of, "page": self.number, **changes}
         shown = {name: value for name, value in query.items() if value not in ("", 1)}
         return f"/memories?{urlencode(shown)}"
 
@@ -281,6 +282,7 @@ class Pager(NamedTuple):
         "pipeline": "The uid of the pipeline. The default is the first one.",
         "page": "The number of the page.",
         "q": "Only facts that match this search.",
+        "as_of": "The facts of then: a time in UTC, or a change as in n:1204.",
         "scope": "Only facts of this scope.",
         "fact_type": "Only facts of this type.",
         "agent_id": "Only episodes or procedures of this agent.",
@@ -331,9 +333,10 @@ def _parse_view(request: web.Request, pipelines: list[Served]) -> View:
     tab = TABS[name]
     filters = {one.name: query[one.name] for one in tab.filters if query.get(one.name)}
     words = query.get("q", "") if tab.section is FACTS else ""
+    as_of = query.get("as_of", "") if tab.section is FACTS else ""
     uid = query.get("pipeline") or pipelines[0].deployed.uid
     number = max(1, parse_number(query.get("page", ""), 1, MAX_PAGE_DIGITS))
-    return View(tab, uid, number, words, filters)
+    return View(tab, uid, number, words, filters, as_of)
 
 
 async def _list(request: web.Request, view: View) -> Json:
@@ -341,7 +344,7 @@ async def _list(request: web.Request, view: View) -> Json:
     input: Json = {**view.filters, "limit": PAGE_SIZE, "offset": (view.number - 1) * PAGE_SIZE}
     if view.query:
         input["query"] = view.query
-    return await list_page(request, view.tab.section, view.uid, input)
+    return await list_page(request, view.tab.section, view.uid, input, as_of=view.as_of)
 
 
 def _to_row(view: View, item: Json) -> Row:

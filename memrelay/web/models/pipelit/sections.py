@@ -64,13 +64,16 @@ CHECKPOINTS = Section(
 SECTIONS = (FACTS, EPISODES, PROCEDURES, USERS, CHECKPOINTS)
 
 
-async def list_page(request: web.Request, section: Section, uid: str, given: Json) -> Json:
-    """Return a page of a section: {"items", "total"}. `given` is as in Pipelit's API.
+async def list_page(
+    request: web.Request, section: Section, uid: str, given: Json, *, as_of: str = ""
+) -> Json:
+    """Return a page of a section: {"items", "total"}. `given` is as in Pipelit's API. `as_of` reads
+    the state of a past time.
 
     Raises Problem.
     """
     given = {"thread" if name == "thread_id" else name: value for name, value in given.items()}
-    output = await call_operation(request, f"{section.noun}.list", uid, given)
+    output = await call_operation(request, f"{section.noun}.list", uid, given, as_of=as_of)
     if section is CHECKPOINTS:
         output = output | {"items": [_add_metadata(one) for one in output["items"]]}
     page: Json = to_shape(section.page, output)
