@@ -21,6 +21,7 @@ CALLS = {
     "deploy": f"deploy {SAMPLE} --uid third",
     "blocks": "blocks",
     "check": f"check {SAMPLE}",
+    "test": "test first questions.yaml",
     "deliveries": "deliveries list first",
     "endpoints": "endpoints list first",
     "export": "export first --records -o records.jsonl",
@@ -98,6 +99,8 @@ def program() -> Iterator[Program]:
         for uid in ("first", "second"):
             program.run("deploy", SAMPLE, "--uid", uid)
         program.run("say", "first", "/write tea")
+        questions = program.folder / "questions.yaml"
+        questions.write_text("questions: [{question: tea, must: [tea]}]")
         program.run("export", "first", "--records", "-o", "records.jsonl")
         (program.folder / "messages.txt").write_text("/write tea\n")
         program.run("backup", "--to", "saved")
