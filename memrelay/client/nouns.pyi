@@ -792,7 +792,7 @@ class RemoteRecords(Noun):
 class RemoteRehearsals(Noun):
     """The operations on rehearsals, for the async client."""
     async def create(self, pipeline: str, bundle: JsonObject, *, since: str = "", until: str = "",
-            messages: JsonObjects | None = None, own_blocks: bool = False,
+            messages: JsonObjects | None = None, questions: str = "", own_blocks: bool = False,
             store: str = "") -> RehearsalView:
         """Start a rehearsal: run inputs under another bundle on copies of the stores."""
     async def delete(self, pipeline: str, id: str, *, store: str = "") -> None:
@@ -1593,7 +1593,7 @@ class BlockingRecords(Noun):
 class BlockingRehearsals(Noun):
     """The operations on rehearsals, for the blocking client."""
     def create(self, pipeline: str, bundle: JsonObject, *, since: str = "", until: str = "",
-            messages: JsonObjects | None = None, own_blocks: bool = False,
+            messages: JsonObjects | None = None, questions: str = "", own_blocks: bool = False,
             store: str = "") -> RehearsalView:
         """Start a rehearsal: run inputs under another bundle on copies of the stores."""
     def delete(self, pipeline: str, id: str, *, store: str = "") -> None:
@@ -2314,7 +2314,8 @@ class EmbeddedRecords(Noun):
 class EmbeddedRehearsals(Noun):
     """The operations on rehearsals, for the embedded store."""
     def create(self, bundle: JsonObject, *, since: str = "", until: str = "",
-            messages: JsonObjects | None = None, own_blocks: bool = False) -> RehearsalView:
+            messages: JsonObjects | None = None, questions: str = "",
+            own_blocks: bool = False) -> RehearsalView:
         """Start a rehearsal: run inputs under another bundle on copies of the stores."""
     def delete(self, id: str) -> None:
         """Delete a rehearsal, and stop it if it runs. Raises RecordNotFound."""

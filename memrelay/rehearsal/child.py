@@ -25,6 +25,7 @@ from memrelay.pipelines.check import check
 from memrelay.pipelines.checked import BundleRefused
 from memrelay.pipelines.plan import Plan
 from memrelay.rehearsal.difference import compare
+from memrelay.rehearsal.questions import ask_sides, check_questions
 from memrelay.rehearsal.report import ReportBuilder
 from memrelay.rehearsal.runner import DatedPlan, Flooded, Side
 from memrelay.rehearsal.setup import (
@@ -40,6 +41,8 @@ from memrelay.rehearsal.vectors import Vectors
 
 # Bytes of a file that the process writes: a store, its log, or the report.
 MAX_FILE_BYTES = 4 << 30
+# Bytes of the answer to a golden question.
+ANSWER_BYTES = 16 << 20
 REFUSED_EVENTS = ("socket.", "subprocess.", "os.exec", "os.posix_spawn", "os.fork", "os.system")
 # The file with the side that runs.
 PROGRESS = "progress"
@@ -74,6 +77,13 @@ def rehearse(folder: Path) -> dict[str, Any]:
         began = time.perf_counter()
         compared = builder.build(compare(then, after))
         took_s = time.perf_counter() - began
+        tested = ask_sides(
+            check_questions(setup.questions, setup.uid),
+            (then, plans[-1].plan),
+            (after, candidate.plan),
+            setup.until_ms,
+            ANSWER_BYTES,
+        )
         then.close()
         after.close()
         left_out = then.unrehearsed | after.unrehearsed
@@ -92,6 +102,7 @@ def rehearse(folder: Path) -> dict[str, Any]:
                 "compare": round(took_s, 3),
             },
             **compared,
+            **tested,
         }
 
 

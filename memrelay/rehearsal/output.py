@@ -13,6 +13,8 @@ LISTS = {
     "webhooks": "webhook",
     "requests": "request",
 }
+# The lists of a report that come in pages.
+PAGED = (*LISTS, "questions")
 # Differences of a list that the text shows.
 LINES = 200
 
@@ -39,6 +41,8 @@ def _lines(report: dict[str, Any]) -> Iterator[str]:
     for name, count in report["counts"].items():
         if count:
             yield f"{name.replace('_', ' ')}: {count}"
+    if "tests" in report:
+        yield from _question_lines(report)
     for one in report["records"][:LINES]:
         yield from _record_lines(one)
     for name, noun in LISTS.items():
@@ -66,6 +70,24 @@ def _record_lines(one: dict[str, Any]) -> Iterator[str]:
             yield f"    {name}: {before} -> {after}"
 
 
+def _question_lines(report: dict[str, Any]) -> Iterator[str]:
+    tests = report["tests"]
+    yield (
+        f"golden questions: {tests['then']} of {tests['questions']} pass, and "
+        f"{tests['candidate']} under the candidate"
+    )
+    for one in report["questions"][:LINES]:
+        before, after = one["then"], one["candidate"]
+        if before["passed"] and after["passed"]:
+            continue
+        now = "passes" if after["passed"] else "fails"
+        yield f"question {now}, {'passed' if before['passed'] else 'failed'} before: {one['name']}"
+        for failure in after["failures"]:
+            yield f"    expected {failure}"
+        for found in after["found"] if not after["passed"] else ():
+            yield f"    {found['rank']:>3}  {found['text']}"
+
+
 def _side_lines(one: dict[str, Any]) -> Iterator[str]:
     for sign, side in (("-", one["then"]), ("+", one["candidate"])):
         if side is not None:
@@ -87,6 +109,11 @@ def format_junit(report: dict[str, Any]) -> str:
         failure = f"<failure message={quoteattr(text)}>{escape(text)}</failure>" if count else ""
         cases.append(_case(name, failure))
     failures = sum(1 for count in report["counts"].values() if count)
+    for one in report.get("questions", ()):
+        text = "; ".join(one["candidate"]["failures"])
+        failure = f"<failure message={quoteattr(text)}/>" if text else ""
+        cases.append(_case(f"question: {one['name']}", failure))
+        failures += bool(text)
     return _suite(cases, failures=failures, errors=0)
 
 

@@ -38,8 +38,9 @@ from memrelay.memory.models.rehearsals.rehearsals import (
 )
 from memrelay.pipelines.plan import Plan
 from memrelay.rehearsal.copies import Copied, copy_stores
-from memrelay.rehearsal.output import LISTS
+from memrelay.rehearsal.output import PAGED
 from memrelay.rehearsal.process import RehearsalProcess
+from memrelay.rehearsal.questions import check_questions
 from memrelay.rehearsal.setup import DeployedBundle, Setup, write_setup
 
 if TYPE_CHECKING:
@@ -179,6 +180,7 @@ class Rehearsals:
             shared.limits,
             shared.embedding.options.model,
             [str(one) for one in list_folders()] if request.own_blocks else [],
+            questions=request.questions,
             notes=_make_notes(copied),
         )
         write_setup(folder, setup, inputs)
@@ -211,6 +213,7 @@ class PipelineRehearsals:
         self, request: CreateRehearsal, since_ms: int | None, until_ms: int | None
     ) -> RehearsalView:
         """Start a rehearsal. Raises Refused."""
+        check_questions(request.questions, self._plan.uid)
         return _view_running(self._rehearsals.start(self._plan, request, since_ms, until_ms))
 
     def get(self, ident: str, start: int, nbytes: int) -> Rehearsal:
@@ -276,9 +279,9 @@ def cut_page(report: dict[str, Any], start: int, nbytes: int) -> tuple[dict[str,
 
     A page has at least one. None is returned at the end.
     """
-    page: dict[str, Any] = report | {name: [] for name in LISTS if name in report}
+    page: dict[str, Any] = report | {name: [] for name in PAGED if name in report}
     left, number = nbytes - len(orjson.dumps(page)), 0
-    for name in LISTS:
+    for name in PAGED:
         for item in report.get(name, ()):
             number += 1
             if number <= start:

@@ -51,6 +51,8 @@ class Setup(Struct, frozen=True):
     # Processor time and memory of the child process.
     processor_s: int = 600
     memory_bytes: int = 1 << 30
+    # The text of a file of golden questions.
+    questions: str = ""
     # Further lines of the report.
     notes: list[str] = []
 

@@ -71,7 +71,7 @@ RULES = {
         own=("client", "agents", "memory.models.shared_stores.tool"), never=(*REDIS, "apsw")
     ),
     # Nothing imports it but the command: a worker loads it by its name.
-    "rehearsal": Allowed(own=("worker", "pipelines", "blocks", "memory", "bus")),
+    "rehearsal": Allowed(own=("questions", "worker", "pipelines", "blocks", "memory", "bus")),
 }
 
 

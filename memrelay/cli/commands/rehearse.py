@@ -9,11 +9,12 @@ import typer
 
 from memrelay.bus.request import NewCall, Requester
 from memrelay.cli.composition import bus_address, fail, find_uid, note, run
+from memrelay.cli.golden_questions import load_questions
 from memrelay.cli.operation_command import ACTOR
 from memrelay.cli.options import Json, Pipeline
 from memrelay.cli.settings import Settings
 from memrelay.cli.terminal.output import print_json, print_line
-from memrelay.rehearsal.output import LISTS, format_junit, format_report
+from memrelay.rehearsal.output import PAGED, format_junit, format_report
 
 Candidate = Annotated[
     Path, typer.Option("--bundle", metavar="FILE", help="The bundle to try, in JSON.")
@@ -31,6 +32,14 @@ Messages = Annotated[
     typer.Option(
         metavar="FILE",
         help='Run messages instead, one per line: a text, or {"text": ..., "swarm": ...}.',
+    ),
+]
+Questions = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Golden questions, which the stores of both bundles answer. Exit code 1 if one fails "
+        "under the candidate.",
     ),
 ]
 OwnBlocks = Annotated[
@@ -54,6 +63,7 @@ def rehearse(
     since: Since = "",
     until: Until = "",
     messages: Messages = None,
+    questions: Questions = None,
     own_blocks: OwnBlocks = False,
     junit: Junit = None,
     as_json: Json = False,
@@ -71,6 +81,9 @@ def rehearse(
     }
     if messages is not None:
         given["messages"] = _read_messages(messages)
+    if questions is not None:
+        load_questions(questions)
+        given["questions"] = questions.read_text()
 
     async def command(settings: Settings) -> None:
         uid = await find_uid(settings, pipeline)
@@ -83,7 +96,8 @@ def rehearse(
         else:
             for line in format_report(report).splitlines():
                 print_line(line)
-        if report["status"] != "done":
+        tests = report.get("tests", {})
+        if report["status"] != "done" or tests.get("candidate") != tests.get("questions"):
             raise typer.Exit(1)
 
     run(command)
@@ -105,8 +119,9 @@ class RehearsalCalls:
         report: dict[str, Any] = found["report"]
         while (cursor := found["next_cursor"]) is not None:
             found = await self._call("rehearsals.get", asked | {"cursor": cursor})
-            for name in LISTS:
-                report[name] += found["report"][name]
+            for name in PAGED:
+                if name in report:
+                    report[name] += found["report"][name]
         return report
 
     async def _call(self, name: str, given: dict[str, Any]) -> dict[str, Any]:

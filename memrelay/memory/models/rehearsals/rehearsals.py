@@ -49,6 +49,9 @@ class CreateRehearsal:
     """Only inputs that arrived before this time. By default, now."""
     messages: Annotated[list[RehearsedMessage] | None, Field(max_length=MAX_MESSAGES)] = None
     """Messages to run instead of kept inputs."""
+    questions: Annotated[str, Field(max_length=1 << 20)] = ""
+    """Golden questions (docs/golden-questions.md) as the text of a file. The stores of both bundles
+    answer them at the end."""
     own_blocks: bool = False
     """Whether the bundles may use blocks of `blocks.paths`. They are Python and may do anything."""
 
