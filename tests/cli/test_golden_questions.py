@@ -15,6 +15,7 @@ from tests.support.bundles import STORE, Json, make_agent, make_bundle, make_com
 from tests.support.calls import call
 from tests.support.program import Completed
 from tests.support.system import TestSystem
+from tests.support.waiting import wait_for
 
 GREEN = {"question": "tea", "must": [{"text": "green tea", "max_rank": 1}]}
 MEETINGS = {"question": "meetings", "mode": "hybrid", "must": ["The meeting is at noon"]}
@@ -179,3 +180,24 @@ def test_a_deploy_that_requires_tests_is_refused_if_one_fails(
     assert "is new, so its golden questions were not asked" in new.err
     file.write_text("questions: []")
     assert deploy_file("--questions", str(file)).code == 2
+
+
+def test_receipts_propose_questions_that_pass(system: TestSystem, file: Path) -> None:
+    uid = deploy(system)
+    write(system, uid, "/write green tea", "/write milk")
+    asked = {"query": "tea", "mode": "fts", "limit": 5, "receipt": True}
+    for query in ("tea", "tea", "sugar"):
+        call(system, uid, "records.search", asked | {"query": query})
+
+    def propose() -> str:
+        return run_on(system, "test", uid, "--suggest").out
+
+    # Receipts of calls are written after up to a second.
+    proposed = wait_for(lambda: propose() if "sugar" in propose() else "", "they are proposed")
+
+    file.write_text(proposed)
+    ended = run_on(system, "test", uid, str(file), "--json")
+    assert [one["question"] for one in ended.lines] == ["tea", "sugar"]
+    assert ended.code == 0
+    assert "text: green tea" in proposed and "nothing: true" in proposed
+    assert run_on(system, "test", uid).err.startswith("memrelay: name a file of golden questions")

@@ -7,9 +7,10 @@ from typing import Annotated, Any
 
 import typer
 
+from memrelay.bus.request import Requester
 from memrelay.cli.commands.export import write_atomically
-from memrelay.cli.composition import fail, find_uid, run, run_with_settings
-from memrelay.cli.golden_questions import ask_pipeline, load_questions
+from memrelay.cli.composition import bus_address, fail, find_uid, run, run_with_settings
+from memrelay.cli.golden_questions import PipelineSearch, ask_pipeline, load_questions
 from memrelay.cli.operation_command import AnswerTimeout, Time
 from memrelay.cli.options import Json, pipeline_argument
 from memrelay.cli.settings import Settings
@@ -19,6 +20,7 @@ from memrelay.memory.errors import MemoryFault
 from memrelay.questions.model import Question
 from memrelay.questions.reports import make_junit, report_lines
 from memrelay.questions.run import Call, Outcome, SearchRefused, ask_in_turn
+from memrelay.questions.suggest import suggest as propose
 
 STORE_FILE = ".db"
 Target = Annotated[
@@ -28,11 +30,17 @@ Target = Annotated[
     ),
 ]
 File = Annotated[
-    Path,
+    Path | None,
     typer.Argument(metavar="FILE", help="Golden questions (docs/golden-questions.md)."),
 ]
 JUnit = Annotated[
     Path | None, typer.Option("--junit", metavar="FILE", help="Also write JUnit XML to this file.")
+]
+Suggest = Annotated[
+    bool,
+    typer.Option(
+        "--suggest", help="Print questions that the receipts of the pipeline propose, as a file."
+    ),
 ]
 
 
@@ -53,8 +61,9 @@ class FileSearch:
 
 def test(
     pipeline: Target,
-    file: File,
+    file: File = None,
     *,
+    suggest: Suggest = False,
     as_of: Time = "",
     junit: JUnit = None,
     wait: AnswerTimeout = 30.0,
@@ -64,6 +73,11 @@ def test(
 
     The exit code is 0 if all pass, 1 if one fails, and 2 if the file is invalid.
     """
+    if suggest:
+        _print_suggestions(pipeline, wait)
+        return
+    if file is None:
+        fail("name a file of golden questions, or use --suggest")
     if pipeline.endswith(STORE_FILE) and Path(pipeline).is_file():
         if as_of:
             fail("a store file has no --as-of; name a pipeline that a worker serves")
@@ -77,6 +91,21 @@ def test(
 
         outcomes = run(command)
     _report(outcomes, pipeline, junit, as_json=as_json)
+
+
+def _print_suggestions(pipeline: str, wait_s: float) -> None:
+    """Print a file of golden questions."""
+
+    async def command(settings: Settings) -> str:
+        uid = await find_uid(settings, pipeline)
+        async with Requester(bus_address(settings)) as requester:
+            try:
+                return await propose(PipelineSearch(requester, uid, "", wait_s))
+            except (LookupError, SearchRefused) as error:
+                fail(str(error))
+
+    for line in run(command).splitlines():
+        print_line(line)
 
 
 def _ask_file(path: Path, questions: Sequence[Question]) -> list[Outcome]:
