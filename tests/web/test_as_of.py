@@ -108,7 +108,7 @@ def test_what_cannot_be_shown_is_refused_with_the_reason(web_system: WebSystem, 
     unknown = refusal(web_system, f"{path}?as_of=yesterday", 422)
     assert "RFC 3339" in unknown and "n:1204" in unknown
     assert "the last one is n:1" in refusal(web_system, f"{path}?as_of=n:9", 422)
-    other = refusal(web_system, f"/v1/pipelines/{uid}/memories?as_of=n:1", 400)
+    other = refusal(web_system, f"/v1/pipelines/{uid}/recipes?as_of=n:1", 400)
     assert "unknown parameter 'as_of'" in other
 
 
