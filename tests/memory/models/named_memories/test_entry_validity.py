@@ -50,12 +50,12 @@ def test_an_entry_that_has_ended_is_neither_changed_nor_repeated(tx: Store) -> N
 
 def test_an_ended_entry_does_not_stand_in_for_the_one_that_holds(tx: Store) -> None:
     memory = make_memory(tx)
-    rome = write(tx, memory, "Anna lives in Rome")
+    kept = write(tx, memory, "Anna lives with two cats")
     write(tx, memory, "Anna lives in Paris, France", mode="create", **ENDED)
 
-    moved = write(tx, memory, PARIS, mode="current")
+    merged = write(tx, memory, PARIS, update_threshold=0)
 
-    assert (moved.id, moved.replaced) == (rome.id, ("Anna lives in Rome",))
+    assert (merged.action, merged.id) == ("updated", kept.id)
 
 
 def test_knowledge_puts_what_has_ended_last_and_hides_nothing(tx: Store) -> None:
@@ -79,7 +79,9 @@ def test_a_context_marks_what_has_ended(tx: Store, query: str) -> None:
     memory = make_memory(tx)
     perform(tx, "entries.create", memory_id=memory, content=PARIS)
     # Written later, about an earlier time.
-    perform(tx, "entries.create", memory_id=memory, content=BERLIN, now_ms=NOW + 1000, **ENDED)
+    for after_ms in (1000, 1500):
+        now_ms = NOW + after_ms
+        perform(tx, "entries.create", memory_id=memory, content=BERLIN, now_ms=now_ms, **ENDED)
 
     def lines(**keys: Any) -> list[str]:
         given = {"query": query, "with_ids": False} | keys
