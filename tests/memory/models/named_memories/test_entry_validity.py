@@ -50,10 +50,10 @@ def test_an_entry_that_has_ended_is_neither_changed_nor_repeated(tx: Store) -> N
 
 def test_an_ended_entry_does_not_stand_in_for_the_one_that_holds(tx: Store) -> None:
     memory = make_memory(tx)
-    kept = write(tx, memory, "Anna lives with two cats")
-    write(tx, memory, "Anna lives in Paris, France", mode="create", **ENDED)
+    kept = write(tx, memory, "Anna now lives in Paris")
+    write(tx, memory, "Anna is living in Paris", mode="create", **ENDED)
 
-    merged = write(tx, memory, PARIS, update_threshold=0)
+    merged = write(tx, memory, PARIS)
 
     assert (merged.action, merged.id) == ("updated", kept.id)
 
