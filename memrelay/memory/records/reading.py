@@ -108,7 +108,7 @@ class ListRecords:
     offset: Offset = 0
     """The number of records to skip, for pages without a cursor."""
     valid_at: TimeOrNull = ""
-    """Only records that are valid at this time: `valid_from` and `valid_to` include it."""
+    """Only records that are valid at this time: from `valid_from` until before `valid_to`."""
 
     @property
     def conditions(self) -> Conditions:

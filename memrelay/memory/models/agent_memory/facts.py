@@ -473,7 +473,7 @@ class ListFacts:
     offset: Offset = 0
     """The number of facts to skip."""
     valid_at: TimeOrNull = ""
-    """Only facts that are valid at this time: `valid_from` and `valid_to` include it."""
+    """Only facts that are valid at this time: from `valid_from` until before `valid_to`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -691,7 +691,7 @@ class ListEntries:
     offset: Offset = 0
     """The number of entries to skip. Unlike a cursor, it shifts when others write."""
     valid_at: TimeOrNull = ""
-    """Only entries that are valid at this time: `valid_from` and `valid_to` include it."""
+    """Only entries that are valid at this time: from `valid_from` until before `valid_to`."""
 
     @property
     def conditions(self) -> Conditions:
