@@ -29,9 +29,13 @@ TEXT = "of a store that remembers what was said about gardens, rivers and trains
 
 def make_writes(uids: list[str], count: int) -> bytes:
     """Return one packed MULTI that adds `count` writes to the inputs in turn."""
+    return make_messages(uids, [f"/write record {number} {TEXT}" for number in range(count)])
+
+
+def make_messages(uids: list[str], texts: list[str]) -> bytes:
+    """Return one packed MULTI that adds messages with these texts to the inputs in turn."""
     parts = [MULTI]
-    for number in range(count):
-        text = f"/write record {number} {TEXT}"
+    for number, text in enumerate(texts):
         envelope = {
             "from": "User",
             "id": "user",

@@ -3,13 +3,11 @@
 Loaded with the first bundle that has an agent with `receipts`.
 """
 
-from itertools import count
 from typing import Any
 
 from memrelay.blocks.contract import Call, Handle
 from memrelay.memory.models.receipts.making import Read, Reader, build_receipt
 from memrelay.memory.models.receipts.table import ReceiptTable
-from memrelay.memory.records.ids import derive_guid
 
 SESSION_ID = "session_id"
 
@@ -31,18 +29,13 @@ def keep_receipts(handle: Handle, *, only_digests: bool = False) -> Handle:
 
 
 def _add(call: Call, reads: list[Read], only_digests: bool) -> None:
-    """Add the receipts. A replay gives them the same ids."""
-    agent, vouched = call.agent, call.message.vouched
+    """Add the receipts."""
+    agent = call.agent
     # UID/INPUT.STEP
-    step = call.next_deferred_call_id.partition("/")[2]
-    thread = str(call.part.get(SESSION_ID) or "") if SESSION_ID in vouched else ""
-    reader = Reader(agent.pipeline, agent.name, agent.alias, step.partition(".")[0], thread)
-    table, numbers = call.tx.table(ReceiptTable), count(1)
+    input_id = call.next_deferred_call_id.partition("/")[2].partition(".")[0]
+    thread = str(call.part.get(SESSION_ID) or "") if SESSION_ID in call.message.vouched else ""
+    reader = Reader(agent.pipeline, agent.name, agent.alias, input_id, thread)
+    table = call.tx.table(ReceiptTable)
     for read in reads:
-        receipt = build_receipt(call.tx, "", read, reader)
-        if only_digests:
-            receipt = receipt.without_question()
-        for number in numbers:
-            ident = derive_guid(agent.pipeline, step, f"receipt {agent.alias}", number)
-            if table.add(receipt._replace(id=ident)):
-                break
+        receipt = build_receipt(call.tx, table.new_id(call.now_ms), read, reader)
+        table.add(receipt.without_question() if only_digests else receipt)

@@ -3,6 +3,7 @@
 import asyncio
 import random
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -58,7 +59,9 @@ def await_receipts(web_system: WebSystem, uid: str, count: int) -> list[Json]:
 
 
 def verify(web_system: WebSystem, uid: str, ident: str) -> Json:
-    found: Json = run_on(web_system.system, "receipt", uid, ident, "--verify").lines[0]
+    ended = run_on(web_system.system, "receipt", uid, ident, "--verify")
+    assert ended.lines, ended
+    found: Json = ended.lines[0]
     return found
 
 
@@ -182,6 +185,9 @@ def test_verify_names_what_has_changed_besides_the_records(web_system: WebSystem
     store = {"memory_id": receipt["store"], "language": "none"}
     bundle = make_bundle(uid, *agents) | {"stores": [store]}
     web_system.system.deploy(bundle)
+    del ask["receipt"]
+    search = partial(call, web_system.system, uid, "records.search", ask)
+    wait_for(lambda: search()["items"] == [], "the new version serves")
 
     verdict = verify(web_system, uid, receipt["id"])
     assert not verdict["verified"]

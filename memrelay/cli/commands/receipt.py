@@ -8,7 +8,8 @@ from typing import Annotated, Any
 import orjson
 import typer
 
-from memrelay.bus.request import BUSY, SNAPSHOT_PENDING, NewCall, Requester
+from memrelay.bus.errors import BusBusy
+from memrelay.bus.request import SNAPSHOT_PENDING, NewCall, Requester
 from memrelay.cli.composition import bus_address, fail, find_uid, run
 from memrelay.cli.operation_command import ACTOR, AnswerTimeout
 from memrelay.cli.options import JsonAnyway, Pipeline
@@ -24,7 +25,6 @@ Verify = Annotated[
     ),
 ]
 PAUSE_S = 0.2
-NOT_YET = (BUSY, SNAPSHOT_PENDING)
 # Scores are 32-bit numbers.
 PRECISION = 1e-6
 Json = dict[str, Any]
@@ -113,13 +113,21 @@ def _make_call(uid: str, name: str, given: Json) -> NewCall:
 
 
 async def _call(requester: Requester, call: NewCall, wait_s: float) -> Json:
-    """Return the answer to a call. It waits for the state of an earlier time."""
+    """Return the answer to a call. It waits for the state of an earlier time, and while the
+    pipeline is taken over.
+    """
     until = asyncio.get_running_loop().time() + wait_s
     while True:
         left_s = max(until - asyncio.get_running_loop().time(), PAUSE_S)
-        answer: Json = await requester.call(call, left_s)
-        if "error" not in answer:
-            return answer
-        if answer["error"]["code"] not in NOT_YET or left_s <= PAUSE_S:
-            fail(answer["error"]["detail"])
+        is_last = left_s <= PAUSE_S
+        try:
+            answer: Json = await requester.call(call, left_s)
+        except BusBusy:
+            if is_last:
+                raise
+        else:
+            if "error" not in answer:
+                return answer
+            if answer["error"]["code"] != SNAPSHOT_PENDING or is_last:
+                fail(answer["error"]["detail"])
         await asyncio.sleep(PAUSE_S)

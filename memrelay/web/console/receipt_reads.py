@@ -23,7 +23,7 @@ class Uses(NamedTuple):
     """The newest uses of a record, how many there are, and whether there are more."""
 
     items: tuple[Json, ...] = ()
-    number: int = 0
+    total: int = 0
     has_more: bool = False
 
 

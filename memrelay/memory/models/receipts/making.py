@@ -1,6 +1,5 @@
 """Makes the receipts of calls and blocks."""
 
-import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any, NamedTuple
@@ -10,7 +9,7 @@ import orjson
 from memrelay.memory.engine.store import Transaction
 from memrelay.memory.models.receipts.table import Receipt, ReceiptTable
 from memrelay.memory.operations import RECEIPT, Context, Operation
-from memrelay.memory.records.ids import ID, derive_guid, guid_of
+from memrelay.memory.records.ids import ID, guid_of
 
 # The version of the code that decides the order and the scores. Raise it with each change of them:
 # then `memrelay receipt --verify` says why an answer differs.
@@ -102,7 +101,7 @@ def make_receipt(
         getattr(output, "mode", ""),
         language,
     )
-    ident = derive_guid("", f"{context.now_ms}-0", secrets.token_hex(8), 0)
+    ident = tx.table(ReceiptTable).new_id(context.now_ms)
     receipt = build_receipt(tx, ident, read, reader)
     return _with_versions(receipt, context) if operation.begin is not None else receipt
 

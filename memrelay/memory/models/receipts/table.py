@@ -1,5 +1,6 @@
 """The rows of receipts."""
 
+import secrets
 from collections.abc import Callable, Iterator
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -11,10 +12,10 @@ from memrelay.memory.engine.quotes import Matcher
 from memrelay.memory.engine.table import StoreTable
 
 if TYPE_CHECKING:
-    pass
+    from memrelay.memory.engine.store import Store
 
 DIGEST_BYTES = 16
-INSERT = "INSERT OR IGNORE INTO receipts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+INSERT = "INSERT INTO receipts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 GET = "SELECT * FROM receipts WHERE id = ?"
 # Receipts that `page` looks at, at most. That takes about 20 ms.
 MAX_READ = 20_000
@@ -64,12 +65,22 @@ class Wanted(NamedTuple):
 class ReceiptTable(StoreTable):
     """Adds and reads receipts inside the store's open transaction."""
 
-    READS = ("find", "find_end", "numbers", "page")
+    READS = ("find", "find_end", "new_id", "numbers", "page")
 
-    def add(self, receipt: Receipt) -> bool:
-        """Add a receipt. Return whether its id is new."""
+    def __init__(self, store: "Store") -> None:
+        super().__init__(store)
+        # Makes the ids of this object different from those of all others.
+        self._suffix, self._count = secrets.token_hex(6), 0
+
+    def new_id(self, ms: int) -> str:
+        """Return a new uuid7 with this time, Unix ms."""
+        count = self._count = (self._count + 1) & 0xFFFFFF
+        time = f"{ms >> 16:08x}-{ms & 0xFFFF:04x}"
+        return f"{time}-7{count >> 12:03x}-8{count & 0xFFF:03x}-{self._suffix}"
+
+    def add(self, receipt: Receipt) -> None:
+        """Add a receipt."""
         self._connection.execute(INSERT, receipt)
-        return bool(self._connection.changes())
 
     def numbers(self, guids: list[str]) -> dict[str, int]:
         """Return the number of the present version of each record that exists."""
