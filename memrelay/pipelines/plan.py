@@ -338,8 +338,8 @@ def _planned_agent(agent: CheckedAgent, bundle: CheckedBundle) -> PlannedAgent |
     swarm = agent.send_swarm if agent.agent.publishes else ""
     is_public = swarm in bundle.public
     block, flow, check = agent.block.handle, agent.flow, agent.message_check
-    if agent.receipts and agent.args.store and agent.block.executor is None:
-        # A block with deferred calls reads by operations, which leave the receipts.
+    if agent.receipts and agent.args.store:
+        # The operations of deferred calls leave theirs.
         receipts = import_module("memrelay.blocks.receipts")
         block = receipts.keep_receipts(block, only_digests=bundle.only_digests)
     handle: Any = block if flow is None else flow.hold

@@ -14,7 +14,7 @@ from memrelay.rehearsal.records import RunRecord, list_records, list_untouched
 from memrelay.rehearsal.runner import Noted, Side
 
 GUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}")
-WORD = re.compile(r"\s*\S+")
+WORD = re.compile(r"\s+\S*|\S+")
 # A longer text is compared as a whole: the time of a word diff grows with the square.
 MAX_WORDS = 2000
 # Columns of a record that are compared, besides its source.

@@ -7,7 +7,8 @@ from typing import Any
 from tests.model.faces import ACTOR, CallerFaces
 from tests.model.lives import ENTRY, WORDS, Life, Model, State, added, guid_of, moment, plain
 
-TIMES = ("created_at", "updated_at", "version")
+# The fields of time. No period of validity is ever given here.
+TIMES = ("created_at", "updated_at", "version", "valid_from", "valid_to")
 MOST_STATES = 60  # per record; the store drops the oldest states after a hundred
 MOST_RECORDS = 120  # existing records per caller
 SHARED, NEVER = "shared by all", 1.1
