@@ -143,6 +143,7 @@ def _addresses(uid: str, guid: str, entry: str, letter: str) -> dict[str, str]:
         "Dead letter": f"/dead-letters/{uid}/{letter}",
         "Versions": f"{base}/bundle",
         "Webhooks": f"{base}/webhooks",
+        "Rehearsals": f"{base}/rehearsals",
         "Replay": f"{base}/replay",
         "Agent memory": f"/memories?pipeline={uid}",
     }

@@ -40,7 +40,7 @@ class Comparison(NamedTuple):
 async def bundle(request: web.Request, served: Served) -> dict[str, Any]:
     """Show the active bundle, the versions, and the changes between two of them."""
     active = served.deployed
-    shown = clip_bytes(await _read_text(request, active), MAX_SHOWN_BYTES)
+    shown = clip_bytes(await read_bundle_text(request, active), MAX_SHOWN_BYTES)
     values = await _list_versions(request, served)
     return values | {
         "text": shown.text,
@@ -58,7 +58,7 @@ async def bundle_rows(request: web.Request, served: Served) -> dict[str, Any]:
 async def _list_versions(request: web.Request, served: Served) -> dict[str, Any]:
     """Return the template values of the list."""
     versions = await get_services(request).catalog.versions(served.deployed.uid)
-    before = _parse_number(request, "before", 0)
+    before = parse_number(request, "before", 0)
     rest = [one for one in versions if not before or one.version < before]
     return {
         "versions": versions,
@@ -78,25 +78,25 @@ async def _compare(
     """
     if len(versions) < 2:
         return None
-    to = _parse_number(request, "to", active.version)
+    to = parse_number(request, "to", active.version)
     earlier = (one.version for one in versions if one.version < to)
-    since = _parse_number(request, "from", next(earlier, to))
+    since = parse_number(request, "from", next(earlier, to))
     by_number = {one.version: one for one in versions}
     for number in (since, to):
         if number not in by_number:
             raise NotFound(f"This pipeline has no version {number}.")
-    old, new = [await _read_text(request, by_number[number]) for number in (since, to)]
+    old, new = [await read_bundle_text(request, by_number[number]) for number in (since, to)]
     words = await asyncio.to_thread(compare_words, old, new)
     return Comparison(since, to, words)
 
 
-async def _read_text(request: web.Request, version: Deployed) -> str:
+async def read_bundle_text(request: web.Request, version: Deployed) -> str:
     """Return the bundle of a version as indented JSON."""
     source = await get_services(request).catalog.source(version.hash) or b"{}"
     return orjson.dumps(orjson.loads(source), option=orjson.OPT_INDENT_2).decode()
 
 
-def _parse_number(request: web.Request, name: str, default: int) -> int:
+def parse_number(request: web.Request, name: str, default: int) -> int:
     """Return the number of a version in the address. Raises BadRequest."""
     text = request.query.get(name, "")
     if not text:

@@ -56,6 +56,11 @@
     show("A newer version was deployed since you opened this page.", [make("p", [mine, " ", theirs, " ", changes])]);
   }
 
+  byId("rehearse")?.addEventListener("click", ({ target }) => {
+    delete form.dataset.dirty;
+    sessionStorage.setItem("candidate", text.value);   // see upload.js
+    location.assign(target.dataset.page);
+  });
   byId("check")?.addEventListener("click", checkText);
   form?.addEventListener("submit", (event) => { event.preventDefault(); deploy(form.dataset.version); });
   text?.addEventListener("input", () => { form.dataset.dirty = ""; });
