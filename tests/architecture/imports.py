@@ -44,7 +44,7 @@ RULES = {
     ),
     "worker": Allowed(own=("pipelines", "blocks", "memory", "bus", "tracing")),
     "web": Allowed(
-        own=("pipelines", "memory", "bus", "tracing"),
+        own=("pipelines", "memory", "bus", "tracing", "questions"),
         never=("apsw", "aiosqlite", "sqlite3", "psycopg"),
     ),
     "cli": Allowed(own=PACKAGES, blocks_by_name=True),

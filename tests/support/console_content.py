@@ -144,6 +144,7 @@ def _addresses(uid: str, guid: str, entry: str, letter: str) -> dict[str, str]:
         "Versions": f"{base}/bundle",
         "Webhooks": f"{base}/webhooks",
         "Rehearsals": f"{base}/rehearsals",
+        "Tests": f"{base}/tests",
         "Replay": f"{base}/replay",
         "Agent memory": f"/memories?pipeline={uid}",
     }

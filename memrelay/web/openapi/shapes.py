@@ -153,6 +153,13 @@ class Login(TypedDict):
 
 
 @exact
+class GoldenQuestions(TypedDict):
+    """Golden questions as YAML."""
+
+    questions: str
+
+
+@exact
 class AcceptedMessage(TypedDict):
     """A message that is stored and will run."""
 
