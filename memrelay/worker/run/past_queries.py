@@ -39,7 +39,7 @@ from memrelay.memory.search.embedding.backfill import (
 )
 from memrelay.memory.search.embedding.embedder import Embedder
 from memrelay.worker.errors import describe_error
-from memrelay.worker.run.queries import Query, add_member, answer_all
+from memrelay.worker.run.queries import OWNER_LEAVES, Query, add_member, answer_all
 
 if TYPE_CHECKING:
     from memrelay.worker.shared import WorkerContext
@@ -140,12 +140,17 @@ class PastQueries:
     async def _work(self, query: Query) -> None:
         reply, within_s = query.question.reply, query.until - self._loop.time() - MARGIN_S
         answering = self._loop.create_task(self._answer(query))
-        await asyncio.wait([answering], timeout=max(within_s, MARGIN_S))
-        if not answering.done():
-            reason = "the store is being taken back to that time; call again in a few seconds"
-            self._publish(reply, output_answer(error_answer(SNAPSHOT_PENDING, reason)))
-            await asyncio.wait([answering])
-            return
+        try:
+            await asyncio.wait([answering], timeout=max(within_s, MARGIN_S))
+            if not answering.done():
+                reason = "the store is being taken back to that time; call again in a few seconds"
+                self._publish(reply, output_answer(error_answer(SNAPSHOT_PENDING, reason)))
+                await asyncio.wait([answering])
+                return
+        except asyncio.CancelledError:
+            answering.cancel()
+            self._publish(reply, output_answer(error_answer(*OWNER_LEAVES)))
+            raise
         self._publish(reply, output_answer(answering.result()))
         self._postpone_removal()
 
