@@ -28,7 +28,7 @@ MAIN_MENU = ["Pipelines", "Find", "Dead letters", "Status", "Keys", "API referen
 TABS = ["Overview", "Memory", "Named memories", "Webhooks", "Recipes", "Agent memory", "Versions"]
 TABS += ["Rehearsals", "Tests", "Replay"]
 # Pages that show no data, or data of several routes.
-WITHOUT_JSON = {"Find", "API reference", "API group", "Agent memory", "Tests"}
+WITHOUT_JSON = {"Find", "API reference", "API group", "Agent memory", "Replay", "Tests"}
 USAGE = "/delete GUID forgets the record with this guid."
 # The smallest side of a link or button that a finger hits.
 TAP_PX = 24
