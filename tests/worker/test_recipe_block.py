@@ -125,7 +125,11 @@ def test_a_recipe_leaves_a_receipt_with_the_records_of_all_stores(system: TestSy
     ident = system.client.enter(uid, "tea")
     system.client.await_done(uid, ident)
 
-    (receipt,) = call(system, uid, "receipts.list", {"message": ident})["items"]
+    def list_receipts() -> list[Json]:
+        return list(call(system, uid, "receipts.list", {"message": ident})["items"])
+
+    # The recipe is a deferred call, which may run after its message.
+    (receipt,) = wait_for(list_receipts, "the recipe leaves a receipt")
     assert (receipt["operation"], receipt["agent"]) == ("recipes.execute", "reader")
     assert [(one["guid"], one["version"]) for one in receipt["found"]] == [(guid, 1)]
     (use,) = call(system, uid, "records.uses", {"guid": guid})["items"]
