@@ -100,8 +100,8 @@ class Outcome:
 async def ask_all(questions: Sequence[Question], search: Search) -> list[Outcome]:
     """Return the outcomes in the order of the questions. At most MAX_AT_ONCE are asked at once.
 
-    Each question is one call; named memories are looked up once. Raises what `search` raises,
-    except SearchRefused.
+    Each question is one call; named memories are looked up once. Raises an ExceptionGroup of what
+    `search` raises, except SearchRefused.
     """
     memory_ids = await _find_memories({one.memory for one in questions if one.memory}, search)
     outcomes: dict[int, Outcome] = {}
