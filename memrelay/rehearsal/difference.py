@@ -236,12 +236,16 @@ def _replaced(number: int, before: Sequence[Any], after: Sequence[Any]) -> Itera
 
 
 def diff_words(before: str, after: str) -> list[tuple[str, str]]:
-    """Return the difference of two texts in words, as (=, - or +, text)."""
+    """Return the difference of two texts in words, as (=, - or +, text).
+
+    Spaces in front of a word do not matter, unless nothing else differs.
+    """
     old, new = WORD.findall(before), WORD.findall(after)
-    if max(len(old), len(new)) > MAX_WORDS:
+    a_words, b_words = ([word.strip() for word in words] for words in (old, new))
+    if max(len(old), len(new)) > MAX_WORDS or a_words == b_words:
         return [("-", before), ("+", after)]
     parts = list[tuple[str, str]]()
-    for tag, a, b, c, d in SequenceMatcher(None, old, new, False).get_opcodes():
+    for tag, a, b, c, d in SequenceMatcher(None, a_words, b_words, False).get_opcodes():
         if tag == "equal":
             parts.append(("=", "".join(old[a:b])))
             continue

@@ -267,12 +267,18 @@ def test_a_request_is_not_made_and_its_message_not_rehearsed(tmp_path: Path) -> 
     assert "sending_ waits for the answer to a request (webhook_send)" in reason["reason"]
 
 
-def test_words_that_differ_are_marked() -> None:
-    assert diff_words("tea is hot", "tea is very cold") == [
-        ("=", "tea is"),
-        ("-", " hot"),
-        ("+", " very cold"),
-    ]
+@pytest.mark.parametrize(
+    ("before", "after", "wanted"),
+    [
+        ("tea is hot", "tea is very cold", [("=", "tea is"), ("-", " hot"), ("+", " very cold")]),
+        ("green tea is good", "tea is good", [("-", "green"), ("=", " tea is good")]),
+        ("hot  tea", "hot tea", [("-", "hot  tea"), ("+", "hot tea")]),
+    ],
+)
+def test_words_that_differ_are_marked(
+    before: str, after: str, wanted: list[tuple[str, str]]
+) -> None:
+    assert diff_words(before, after) == wanted
 
 
 def test_public_messages_are_reported_and_go_nowhere(tmp_path: Path) -> None:
