@@ -6,6 +6,7 @@ import re
 from contextlib import AsyncExitStack
 from errno import EADDRINUSE
 from functools import partial
+from importlib.util import find_spec
 from ipaddress import ip_address
 from pathlib import Path
 
@@ -30,7 +31,6 @@ from memrelay.web.api import (
     messages,
     operations,
     pipelines,
-    replays,
     webhook_requests,
     webhooks,
 )
@@ -100,6 +100,8 @@ BACKLOG = 1024
 TRACING = "memrelay.web.server.tracing"
 # The folder in the memory root with the last good key sets of JWT issuers.
 JWKS_FOLDER = "jwks"
+# The faces of models that have routes below /v1. A model can be removed with its faces.
+MODEL_ROUTES = ("memrelay.web.api.replays",)
 ROUTE_MODULES = (
     health,
     pipelines,
@@ -107,13 +109,13 @@ ROUTE_MODULES = (
     webhooks,
     webhook_requests,
     dead_letters,
-    replays,
     trace,
     keys,
     frame,
     login,
     documents,
     mcp,
+    *(importlib.import_module(name) for name in MODEL_ROUTES if find_spec(name) is not None),
 )
 # The shortest body worth compressing.
 MIN_COMPRESSED_BYTES = 1024

@@ -67,7 +67,7 @@ def select_tests(tree: Path, gone: list[str]) -> Iterator[str]:
 def tree(tmp_path: Path) -> Path:
     """Return a copy of the package and of the tests."""
     without_bytecode = shutil.ignore_patterns("__pycache__")
-    for folder in ("memrelay", "tests", "docs"):
+    for folder in ("memrelay", "tests", "docs", "benchmarks"):
         shutil.copytree(CHECKOUT / folder, tmp_path / "tree" / folder, ignore=without_bytecode)
     for file in ("pyproject.toml", "config.yaml"):
         shutil.copy(CHECKOUT / file, tmp_path / "tree")

@@ -20,8 +20,8 @@ from memrelay.cli.terminal.output import print_json, report_progress
 from memrelay.cli.terminal.readable import counted, moment, print_list
 from memrelay.memory.control.catalog import Catalog
 from memrelay.memory.control.dead_letters import Listed
+from memrelay.memory.engine.models import load, models
 from memrelay.memory.engine.timestamps import format_time
-from memrelay.memory.models.endpoints.failed import count_failed
 from memrelay.web.api.dead_letter_json import (
     NoDeadLetter,
     NotReplayable,
@@ -34,6 +34,8 @@ from memrelay.web.api.dead_letter_json import (
 # Numbers, guids and message ids: the parts in which similar reasons differ.
 NUMBERED = re.compile(r"(?<![\w-])(?:[^\W\d]|-)*+\d[\w-]*+")
 PAGE = 500
+# The model whose deliveries may have failed.
+ENDPOINTS = "memrelay.memory.models.endpoints"
 # Replays that the server syncs to disk together.
 SYNC_COUNT, SYNC_BYTES = 100, 1 << 20
 # Characters of a reason in a table.
@@ -321,7 +323,10 @@ async def _list_dead_letters(catalog: Catalog, uid: str, reason: str) -> AsyncIt
 
 
 def _note_failed_deliveries(settings: Settings, uid: str) -> None:
-    for endpoint, count in count_failed(settings.memory.root, uid).items():
+    if ENDPOINTS not in models():
+        return
+    counts: dict[str, int] = load(f"{ENDPOINTS}.failed:count_failed")(settings.memory.root, uid)
+    for endpoint, count in counts.items():
         deliveries = "1 delivery" if count == 1 else f"{count} deliveries"
         note(
             f"{deliveries} to the endpoint {endpoint} failed too: `memrelay deliveries list {uid} "

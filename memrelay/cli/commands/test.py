@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -15,12 +15,15 @@ from memrelay.cli.operation_command import AnswerTimeout, Time
 from memrelay.cli.options import Json, pipeline_argument
 from memrelay.cli.settings import Settings
 from memrelay.cli.terminal.output import print_json, print_line
-from memrelay.embedded.store import EmbeddedStore, open_store
+from memrelay.memory.engine.models import load
 from memrelay.memory.errors import MemoryFault
 from memrelay.questions.model import Question
 from memrelay.questions.reports import make_junit, report_lines
 from memrelay.questions.run import Call, Outcome, SearchRefused, ask_in_turn
 from memrelay.questions.suggest import suggest as propose
+
+if TYPE_CHECKING:
+    from memrelay.embedded.store import EmbeddedStore
 
 STORE_FILE = ".db"
 Target = Annotated[
@@ -48,7 +51,7 @@ Suggest = Annotated[
 class FileSearch:
     """Runs calls on an open store file. The names of stores in the questions are ignored."""
 
-    store: EmbeddedStore
+    store: "EmbeddedStore"
 
     def __call__(self, call: Call) -> dict[str, Any]:
         """Return the output. Raises SearchRefused."""
@@ -110,6 +113,7 @@ def _print_suggestions(pipeline: str, wait_s: float) -> None:
 
 def _ask_file(path: Path, questions: Sequence[Question]) -> list[Outcome]:
     """Return the outcomes of questions to a store file. Raises MemoryFault."""
+    open_store = load("memrelay.embedded.store:open_store")
     with open_store(path) as store:
         return ask_in_turn(questions, FileSearch(store))
 

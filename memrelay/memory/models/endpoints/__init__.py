@@ -10,7 +10,7 @@ ENDPOINTS_STORE = "endpoints"
 MODEL = Model(
     name="endpoints",
     store=ENDPOINTS_STORE,
-    faces=("web.console.pages.endpoints", "worker.endpoints", "worker.background.deliveries"),
+    faces=("web.console.pages.endpoints", "worker.endpoints"),
     nouns={"endpoints": ("endpoints", "deliveries"), "deliveries": ("deliveries",)},
     # Not exported: they have secrets, and belong to this pipeline.
     rows=(

@@ -4,6 +4,6 @@ from memrelay.memory.engine.models import Model
 
 MODEL = Model(
     name="rehearsals",
-    faces=("rehearsal", "cli.commands.rehearse"),
+    faces=("rehearsal", "cli.commands.rehearse", "web.console.pages.rehearsals"),
     nouns={"rehearsals": ("rehearsals",)},
 )

@@ -8,9 +8,6 @@ from urllib.parse import urlencode
 
 from aiohttp import web
 
-from memrelay.bus.keys import stores_key
-from memrelay.memory.engine.memory_id import built_in_store
-from memrelay.memory.models.endpoints import ENDPOINTS_STORE
 from memrelay.memory.models.endpoints.schedule import CIRCUIT_FAILURES
 from memrelay.web.api.answers import parse_numeric_cursor
 from memrelay.web.api.directory import Served
@@ -19,7 +16,6 @@ from memrelay.web.console.frame import Page, PageRoutes, refuse_fault
 from memrelay.web.console.search_hits import record_url
 from memrelay.web.openapi.route_docs import NUMERIC_CURSOR_SCHEMA
 from memrelay.web.server.errors import BadRequest, NotFound
-from memrelay.web.services import get_services
 
 FORMATS = ("standard", "cloudevents", "cloudevents-binary", "slack", "discord")
 STATES = ("", "waiting", "delivered", "failed")
@@ -56,15 +52,6 @@ async def list_endpoints(request: web.Request, served: Served) -> dict[str, Any]
     (answer,) = await ask(request, served.deployed.uid, Call("endpoints.list", {}))
     endpoints = answer.output["items"] if answer.output else []
     return {"endpoints": [_make_row(one) for one in endpoints], "endpoints_fault": answer.fault}
-
-
-async def has_endpoints(request: web.Request, uid: str) -> bool:
-    """Return whether a pipeline has ever had an endpoint: their store then has a commit.
-
-    Raises BusError.
-    """
-    words = await get_services(request).line.call("HGETALL", stores_key(uid))
-    return built_in_store(uid, ENDPOINTS_STORE).encode() in words[::2]
 
 
 def _make_row(endpoint: dict[str, Any]) -> EndpointRow:

@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 
 from aiohttp import web
 
-from memrelay.bus.keys import input_key
+from memrelay.bus.keys import input_key, stores_key
+from memrelay.memory.engine.memory_id import built_in_store
 from memrelay.memory.engine.timestamps import format_time
 from memrelay.web.api.directory import Served
 from memrelay.web.auth.access import get_caller
 from memrelay.web.console.calls import TIMEOUT_S, attempt
 from memrelay.web.console.frame import Page, PageRoutes, answer_refresh, find_served, render
-from memrelay.web.console.pages.endpoints import has_endpoints
 from memrelay.web.console.receipt_reads import read_remembered
 from memrelay.web.console.search_hits import record_url
 from memrelay.web.services import get_services
@@ -33,6 +33,8 @@ MAX_CHARACTERS = 300
 MAX_DEPTH = 24
 # Records that a message links to; the table lists all.
 MAX_LINKS = 5
+# The built-in store of endpoints.
+ENDPOINTS_STORE = "endpoints"
 
 
 @routes.pipeline_page("message_trace.html")
@@ -52,6 +54,15 @@ async def tree_fragment(request: web.Request) -> web.Response:
     # The state of a pipeline does not change when a replay fails again.
     version = await get_services(request).catalog.dead_letters.read_version()
     return await answer_refresh(request, served, make, version)
+
+
+async def _has_endpoints(request: web.Request, uid: str) -> bool:
+    """Return whether a pipeline has ever had an endpoint: their store then has a commit.
+
+    Raises BusError.
+    """
+    words = await get_services(request).line.call("HGETALL", stores_key(uid))
+    return built_in_store(uid, ENDPOINTS_STORE).encode() in words[::2]
 
 
 async def _trace_values(request: web.Request, served: Served) -> dict[str, Any]:
@@ -80,7 +91,7 @@ async def _trace_values(request: web.Request, served: Served) -> dict[str, Any]:
         "arrived_at": format_time(arrived_ms),
         "waited_ms": max(0, published[0] - arrived_ms) if published else None,
         "took_ms": max(0, max(published) - arrived_ms) if published else None,
-        "delivers": await has_endpoints(request, uid),
+        "delivers": await _has_endpoints(request, uid),
         "deliveries_url": f"/pipelines/{uid}/deliveries",
         "remembered": await read_remembered(request, uid, entry),
         "is_waiting": bool(await services.line.call("XRANGE", input_key(uid), entry, entry)),
