@@ -44,7 +44,7 @@ VERSIONS = "SELECT * FROM versions ORDER BY n"
 UNDO_MIGRATION = """
 DROP TABLE memory_versions;
 ALTER TABLE memories DROP COLUMN born;
-DROP TABLE receipts;
+DROP TABLE IF EXISTS receipts;
 DROP TABLE moments;
 ALTER TABLE commits DROP COLUMN changes;
 ALTER TABLE appended DROP COLUMN born;
