@@ -92,7 +92,7 @@ EXECUTE_PAST = "memrelay.blocks.past_reads:execute"
 ReadPast = Callable[..., Message | DeferredCall]
 # For the field `left_out` of an envelope.
 LEFT_OUT_BYTES = 40
-# What clients and webhooks send in place of the name of a person. Nobody has these names, because
+# Names that clients and webhooks send if they know no person. They stand for no person, because
 # people who share a name would share their memory.
 ANONYMOUS = frozenset({"", "unknown", "anonymous", "manual_user", "webhook"})
 NO_MEMORY_ID = (

@@ -110,20 +110,18 @@ class PastStates(StoreTable):
         last = self._find(LAST, LARGEST)
         if last.at_ms <= at_ms:
             return last
-        low, high = first, last.change
-        if low.at_ms > at_ms:
+        if first.at_ms > at_ms:
             return PastState(-1, at_ms)
-        while low.change + 1 < high:
-            middle = self._find(LAST, (low.change + high) // 2)
-            if middle.change == low.change:
-                middle = self._find(FIRST, (low.change + high) // 2)
-                if middle.change >= high:
-                    break
-            if middle.at_ms <= at_ms:
+        # A change that was committed at `at_ms` or before, and one that was committed later.
+        low, high = first.change, last.change
+        while high - low > 1:
+            middle = (low + high) // 2
+            found = self._find(LAST, middle)
+            if found.at_ms <= at_ms:
                 low = middle
             else:
-                high = middle.change
-        return low
+                high = found.change
+        return self._find(LAST, low)
 
 
 def skip_lost_changes(connection: apsw.Connection, now_ms: int, *, keeps_past: bool) -> None:

@@ -150,7 +150,7 @@ def _report_disk(root: Path) -> Iterator[None]:
 
 
 def release_copy(path: Path) -> None:
-    """Make a copy a store of its own, which nobody else writes to."""
+    """Separate a copy from its journal, so that it can be opened alone."""
     with apsw.Connection(str(path)) as connection:
         connection.execute("DELETE FROM journal")
     connection.close()

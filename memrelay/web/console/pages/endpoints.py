@@ -3,21 +3,23 @@
 The list of endpoints is a part of the page "Webhooks".
 """
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 from urllib.parse import urlencode
 
 from aiohttp import web
 
+from memrelay.memory.endpoint_rules import Format
 from memrelay.memory.models.endpoints.schedule import CIRCUIT_FAILURES
 from memrelay.web.api.answers import parse_numeric_cursor
 from memrelay.web.api.directory import Served
 from memrelay.web.console.calls import Call, ask
 from memrelay.web.console.frame import Page, PageRoutes, refuse_fault
+from memrelay.web.console.pages import webhooks
 from memrelay.web.console.search_hits import record_url
 from memrelay.web.openapi.route_docs import NUMERIC_CURSOR_SCHEMA
 from memrelay.web.server.errors import BadRequest, NotFound
 
-FORMATS = ("standard", "cloudevents", "cloudevents-binary", "slack", "discord")
+FORMATS = get_args(Format)
 STATES = ("", "waiting", "delivered", "failed")
 PAGE_SIZE = 50
 # The worker publishes no commit for a try.
@@ -51,7 +53,16 @@ async def list_endpoints(request: web.Request, served: Served) -> dict[str, Any]
     """Return the template values of the list of endpoints."""
     (answer,) = await ask(request, served.deployed.uid, Call("endpoints.list", {}))
     endpoints = answer.output["items"] if answer.output else []
-    return {"endpoints": [_make_row(one) for one in endpoints], "endpoints_fault": answer.fault}
+    rows = [_make_row(one) for one in endpoints]
+    return {"endpoints": rows, "endpoints_fault": answer.fault, "formats": FORMATS}
+
+
+@webhooks.routes.part("/endpoints", "fragments/endpoints.html", every_s=EVERY_S, query={})
+async def endpoint_list(request: web.Request, served: Served) -> dict[str, Any]:
+    """Return the list of endpoints."""
+    values = await list_endpoints(request, served)
+    refuse_fault(values["endpoints_fault"])
+    return values
 
 
 def _make_row(endpoint: dict[str, Any]) -> EndpointRow:

@@ -5,10 +5,10 @@ from urllib.parse import urlencode
 
 from aiohttp import web
 
+from memrelay.memory.engine.models import load, models
 from memrelay.web.api.answers import parse_numeric_cursor
 from memrelay.web.api.directory import Served
-from memrelay.web.console.frame import Page, PageRoutes, refuse_fault
-from memrelay.web.console.pages.endpoints import EVERY_S, FORMATS, list_endpoints
+from memrelay.web.console.frame import Page, PageRoutes
 from memrelay.web.openapi.route_docs import NUMERIC_CURSOR_SCHEMA
 from memrelay.web.server.options import find_public_url
 from memrelay.web.services import get_services
@@ -20,30 +20,26 @@ ERRORS = {404: "There is no such pipeline or agent."}
 SCHEMAS = {"cursor": NUMERIC_CURSOR_SCHEMA}
 # Agents, and requests of all of them together.
 PAGE_SIZE, MAX_SHOWN = 20, 200
+# The model of the endpoints, and the function that lists them.
+ENDPOINTS = "memrelay.memory.models.endpoints"
+LIST_ENDPOINTS = "memrelay.web.console.pages.endpoints:list_endpoints"
 routes = PageRoutes(PAGE, errors=ERRORS, query=QUERY)
 
 
 @routes.pipeline_page("webhooks.html", query_schemas=SCHEMAS)
 async def webhooks(request: web.Request, served: Served) -> dict[str, Any]:
     """Show the webhooks of a pipeline, their last requests, and its endpoints."""
-    values = await _list_webhooks(request, served) | {"formats": FORMATS}
-    if values["alias"]:
+    values = await _list_webhooks(request, served)
+    if values["alias"] or ENDPOINTS not in models():
         return values
-    return values | await list_endpoints(request, served)
+    endpoints: dict[str, Any] = await load(LIST_ENDPOINTS)(request, served)
+    return values | endpoints
 
 
 @routes.part("/rows", "fragments/webhooks.html", query_schemas=SCHEMAS)
 async def webhooks_rows(request: web.Request, served: Served) -> dict[str, Any]:
     """Return the list of requests."""
     return await _list_webhooks(request, served)
-
-
-@routes.part("/endpoints", "fragments/endpoints.html", every_s=EVERY_S, query={})
-async def webhooks_endpoints(request: web.Request, served: Served) -> dict[str, Any]:
-    """Return the list of endpoints."""
-    values = await list_endpoints(request, served)
-    refuse_fault(values["endpoints_fault"])
-    return values
 
 
 async def _list_webhooks(request: web.Request, served: Served) -> dict[str, Any]:
