@@ -122,16 +122,6 @@ def test_a_record_is_created_read_updated_and_deleted(records: Records) -> None:
     assert records("GET", at).problem[0] == records("DELETE", at).problem[0] == 404
 
 
-def test_the_answer_to_a_new_endpoint_names_its_address(web_system: WebSystem) -> None:
-    path = f"/v1/pipelines/{web_system.deploy()}/endpoints"
-
-    made = web_system.post(path, {"url": "https://127.0.0.1/x"})
-
-    assert made.status == 201
-    assert made.headers["location"] == f"{path}/{made.json['endpoint']['id']}"
-    assert web_system.get(made.headers["location"]).json["url"] == "https://127.0.0.1/x"
-
-
 def test_a_shown_record_can_be_created_again(records: Records) -> None:
     found = records("POST", "", {"content": "tea", "tags": ["hot"]}).json
     written = {
