@@ -5,6 +5,7 @@ import json
 from tests.support.bundles import STORE, Json, make_agent, make_bundle, make_memory, make_uid
 from tests.support.client import input_of, make_envelope
 from tests.support.system import TestSystem
+from tests.support.waiting import wait_for
 
 OBJECT = {"type": "object", "required": ["tea"]}
 GOOD, BAD = '{"tea": 1}', '{"coffee": "xyzzy-plugh"}'
@@ -87,6 +88,8 @@ def test_an_agent_has_a_schema_of_its_own(system: TestSystem) -> None:
     system.client.await_quiet(uid)
 
     assert system.contents(uid) == [GOOD]
+    # The step in the second store may run after the first one.
+    wait_for(lambda: len(system.contents(uid, "memories2")) == 2, "both reach the second store")
     assert system.contents(uid, "memories2") == [GOOD, BAD]
     assert [one.text for one in system.client.log(uid, "review")] == [BAD, BAD]
 
