@@ -12,6 +12,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
+from functools import partial
 from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
@@ -25,6 +26,7 @@ from memrelay.client.nouns import EmbeddedNouns
 from memrelay.client.read_state import ReadsPast
 from memrelay.embedded.seals import EmbeddedSeals
 from memrelay.installation import install_extra
+from memrelay.memory.admission import StoppedTooLate, Stops, run_stoppable, settle
 from memrelay.memory.engine.connection import refuse_others, translate_errors
 from memrelay.memory.engine.copy import copy_database
 from memrelay.memory.engine.disk import write_whole_file
@@ -36,6 +38,7 @@ from memrelay.memory.engine.store import Store
 from memrelay.memory.errors import (
     EmbeddingFault,
     MemoryFault,
+    PolicyStop,
     Refused,
     StoreBroken,
     StoreBusy,
@@ -172,15 +175,31 @@ class EmbeddedStore(EmbeddedNouns, ReadsPast):
     def _run(self, operation: Operation, input: Any) -> Any:
         if not operation.mutates:
             return _read(self._store, operation, input, self._context(operation))
-        is_dry_run = operation.has_dry_run and getattr(input, DRY_RUN)
-        with self._store.trial() if is_dry_run else self._store.transaction() as tx:
-            output = operation.run(tx, input, self._context(operation))
+        stops: Stops = {}
+        try:
+            output = self._change(operation, input, stops)
+        except StoppedTooLate:
+            output = self._change(operation, input, stops)
         if operation.erases and self._is_alone:
             self._rewrite()
         self._changed_at = time.monotonic()
         if not self._waits_for_idle:
             self._wait_for_idle(IDLE_S)
         return output
+
+    def _change(self, operation: Operation, input: Any, stops: Stops) -> Any:
+        """Run an operation in a transaction. Raises StoppedTooLate."""
+        is_dry_run = operation.has_dry_run and getattr(input, DRY_RUN)
+        context = self._context(operation)
+        with self._store.trial() if is_dry_run else self._store.transaction() as tx:
+            if not tx.records.path.admit:
+                return operation.run(tx, input, context)
+            run = partial(operation.run, tx, input, context)
+            output = run_stoppable(stops, operation.name, tx, run)
+            tx.records.findings.clear()
+            if isinstance(output, PolicyStop):
+                output = settle(output, operation, input, tx, context)
+            return output
 
     def _wait_for_idle(self, delay_s: float) -> None:
         """Look after a delay whether the store is idle."""

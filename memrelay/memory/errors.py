@@ -11,6 +11,7 @@ MemoryFault
 │   ├── Denied           the caller has no access of the needed level
 │   ├── KeyTaken         another entry has the key
 │   ├── NameTaken        another object has the id or the name
+│   ├── PolicyStop       a policy of the store stops the write
 │   ├── InvalidInput     several fields are invalid; `faults` lists all of them
 │   ├── TooOld          the state of a past time is no longer kept
 │   ├── NotText          only a text can be edited
@@ -37,7 +38,7 @@ MemoryFault
 """
 
 from collections.abc import Sequence
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 
 class MemoryFault(Exception):
@@ -98,6 +99,25 @@ class NameTaken(Refused):
     """Another object has the id or the name."""
 
     code = "name_taken"
+
+
+class PolicyStop(Refused):
+    """A policy of the store stops a write. Its message names the policy.
+
+    `action` is "refuse", "drop" or "review". `candidate` is the record as it would be, a State
+    after all redactions, and `before` its present state. It is raised before that record changes,
+    but the call may have changed others (memory/admission.py).
+    """
+
+    code = "refused_by_policy"
+
+    def __init__(self, policy: str, action: str, candidate: Any, before: Any = None) -> None:
+        super().__init__(
+            f"the policy {policy!r} of this store does not allow the write; change its text, or "
+            "ask the owner of the store (docs/trust.md)"
+        )
+        self.policy, self.action = policy, action
+        self.candidate, self.before = candidate, before
 
 
 class Fault(NamedTuple):

@@ -5,6 +5,8 @@ from typing import Any
 
 from memrelay.memory.engine.features import Feature
 from memrelay.memory.engine.store import Store
+from memrelay.memory.engine.versions import State
+from memrelay.memory.errors import PolicyStop
 
 
 class Diary(Feature):
@@ -30,3 +32,20 @@ class Diary(Feature):
 
     def reset(self) -> None:
         self._inputs, self._created = [], []
+
+
+class Censor(Feature):
+    """Policies that need no rules: SECRET is replaced, REFUSED stops a write."""
+
+    def __init__(self, store: Store) -> None:
+        super().__init__(store)
+        self._findings = store.records.findings
+
+    def admit(self, new: State, before: State | None) -> State:
+        """Look at the content."""
+        if "SECRET" in new.content:
+            self._findings["SECRET"] = "[secret]"
+            new = new._replace(content=new.content.replace("SECRET", "[secret]"))
+        if "REFUSED" in new.content:
+            raise PolicyStop("no refusals", "refuse", new, before)
+        return new

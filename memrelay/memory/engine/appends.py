@@ -34,6 +34,9 @@ NUMBER, UPDATED_AT, BORN, CRC, KIND, EXPIRES_AT, DATA = map(
     columns.STATE.index, ("number", "updated_at", "born", "crc", "kind", "expires_at", "data")
 )
 LOWER_BITS = 0xFFFFFFFF
+# Characters of the end of a long record with which a text to append is checked.
+SEAM = 512
+END_OF_CONTENT = "SELECT substr(content, ?) FROM records WHERE row = ?"
 # Entries of named memories are compared with new ones, which needs their current lines.
 ENTRY = "entry"
 
@@ -41,10 +44,12 @@ ENTRY = "entry"
 class LongRecord:
     """A long record with its appended texts, without its content."""
 
-    __slots__ = ("length", "row", "size", "state")
+    __slots__ = ("end", "length", "row", "size", "state")
 
     def __init__(self, place: StoredRecord) -> None:
         self.row, self.state = place.row, place.values
+        # The last SEAM characters, None if they are not known.
+        self.end: str | None = place.content[-SEAM:]
         self.length, self.size = len(place.content), len(place.content.encode())
 
     @property
@@ -61,6 +66,7 @@ class LongRecord:
         """Update the state to that after an append, the change with the number `born`."""
         encoded, state = text.encode(), list(self.state)
         self.length, self.size = self.length + len(text), self.size + len(encoded)
+        self.end = None
         state[NUMBER], state[UPDATED_AT], state[BORN] = state[NUMBER] + 1, now_ms, born
         if (crc := state[CRC]) is not None:
             state[CRC] = crc & ~LOWER_BITS | crc32(encoded, crc & LOWER_BITS)
@@ -126,6 +132,15 @@ class AppendTable:
         self._new.append((record.row, text, now_ms, born))
         record.extend(text, now_ms, born)
         self._records.move_to_end(record.row)
+
+    def find_end(self, record: LongRecord) -> str:
+        """Return the last SEAM characters of a record."""
+        if record.end is None:
+            self.flush()
+            content = self._connection.execute(END_OF_CONTENT, (-SEAM, record.row)).get
+            added = [text for text, _, _ in self._connection.execute(TEXTS, (record.row,))]
+            record.end = "".join((content, *added))[-SEAM:]
+        return record.end
 
     @property
     def surplus(self) -> int | None:

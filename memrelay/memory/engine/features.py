@@ -14,13 +14,15 @@ from memrelay.memory.engine.table import StoreTable
 
 if TYPE_CHECKING:
     from memrelay.memory.engine.store import Store
+    from memrelay.memory.engine.versions import State
 
-FEED, INPUTS, CAUSES = "feed", "inputs", "causes"
+FEED, INPUTS, CAUSES, POLICIES = "feed", "inputs", "causes", "policies"
 # The class of each feature, in the order in which its hooks are called.
 FEATURES: dict[str, str] = {
     FEED: "memrelay.memory.engine.feed:ChangeFeed",
     INPUTS: "memrelay.memory.models.inputs.feature:KeptInputs",
     CAUSES: "memrelay.memory.models.endpoints.causes:ChangeCauses",
+    POLICIES: "memrelay.memory.models.policies.feature:Policies",
 }
 
 
@@ -35,6 +37,14 @@ class Feature(StoreTable):
         # Not the records: they keep the path, and a store is closed without a garbage collection.
         # The versions have the time and the actor of the current change.
         self._connection, self._versions = store.connection, store.records.versions
+
+    def admit(self, new: "State", before: "State | None") -> "State":
+        """Return the record to write: `new` itself, or a changed copy. It precedes the write.
+
+        `before` is the present state of a record that changes. Of a long record, both have only the
+        end of the content (SEAM in appends.py). Raises PolicyStop.
+        """
+        return new
 
     def created(self, guid: str) -> None:
         """Note a new record. The hot path calls this instead of `changed`."""
@@ -65,6 +75,7 @@ class WritePath:
         features = features or {}
         self.names = frozenset(features)
         hooks = [*features.values()]
+        self.admit = tuple(one.admit for one in hooks if _overrides(one, "admit"))
         self.created = tuple(one.created for one in hooks if _overrides(one, "created"))
         self.changed = tuple(one.changed for one in hooks if _overrides(one, "changed"))
         self.selected = tuple(one.selected for one in hooks if _overrides(one, "selected"))

@@ -155,6 +155,14 @@ class Model:
     # the table class with `add` for it.
     receipt: str = ""
     receipt_table: str = ""
+    # Features (features.py) that a store file asks for itself, each with SQL that returns whether.
+    own_features: Mapping[str, str] = field(default_factory=dict)
+    # A function `(stop, operation, input, store, context)` that returns the output of a call that a
+    # policy has stopped (memory/admission.py).
+    settle: str = ""
+    # Functions `(stop)` that return (operation, input as a dictionary) to make the write that a
+    # policy has stopped in a block, by the kind of the record.
+    stopped_writes: Mapping[str, str] = field(default_factory=dict)
 
 
 @cache
@@ -249,6 +257,12 @@ def list_formats() -> dict[str, tuple[str, str]]:
 def list_erasures() -> list[str]:
     """Return the full names of the models' erasure classes."""
     return list_hooks("erase")
+
+
+@cache
+def own_features() -> dict[str, str]:
+    """Return the features that a store file asks for itself, each with SQL that returns whether."""
+    return {name: sql for model in models().values() for name, sql in model.own_features.items()}
 
 
 @cache

@@ -9,7 +9,7 @@ from typing import Any
 
 import apsw
 
-from memrelay.memory.engine.appends import AppendTable, LongRecord
+from memrelay.memory.engine.appends import SEAM, AppendTable, LongRecord
 from memrelay.memory.engine.features import WritePath
 from memrelay.memory.engine.feed import (
     APPENDED,
@@ -132,6 +132,8 @@ class RecordTable:
         self.expiry = Expiry(connection)
         # Whether the table may have memory of agents, which generic reads leave out.
         self.has_agent_memory = False
+        # What policies found in the texts of the current input, each with its replacement.
+        self.findings: dict[str, str] = {}
         # Whether a record may have a period of validity.
         self.has_periods = False
         self.reset()
@@ -141,6 +143,7 @@ class RecordTable:
         for buffered in (self._new, self._new_turns, self._new_states):
             buffered.clear()
         self._last_seqs.clear()
+        self.findings.clear()
         self.versions.reset()
         self.appends.reset()
         self._reset_hooks()
@@ -172,8 +175,23 @@ class RecordTable:
         for changed in self.path.changed:
             changed(change, subject, data)
 
-    def insert(self, record: tuple[str, str, str, str, str, str, int, int]) -> None:
-        """Insert a record, its values in the order of columns.NEW."""
+    def admit(self, new: State, before: State | None = None) -> State:
+        """Return what the policies of the store make of a record, or of a row in its form. `before`
+        is its present state. Raises PolicyStop.
+        """
+        for admit in self.path.admit:
+            new = admit(new, before)
+        return new
+
+    def insert(
+        self, record: tuple[str, str, str, str, str, str, int, int], *, is_admitted: bool = False
+    ) -> None:
+        """Insert a record, its values in the order of columns.NEW. Raises PolicyStop."""
+        if self.path.admit and not is_admitted:
+            new = _state_of(record)
+            if (admitted := self.admit(new)) is not new:
+                self.insert_state(admitted, is_admitted=True)
+                return
         self.last_row += 1
         self.versions.last_change = born = self.versions.last_change + 1
         guid, scope, kind, content, source, tags, _, _ = record
@@ -187,16 +205,27 @@ class RecordTable:
     def insert_turn(
         self, record: tuple[str, str, str, str, str, str, int, int], thread: str, seq: int | None
     ) -> None:
-        """Insert a record into a thread at the position `seq`, or at the end for None."""
+        """Insert a record into a thread at the position `seq`, or at the end for None. Raises
+        PolicyStop.
+        """
+        if self.path.admit:
+            new = _state_of(record)._replace(thread=thread, seq=seq)
+            if (admitted := self.admit(new)) is not new:
+                self.insert_state(admitted, is_admitted=True)
+                return
         seq = self._next_seq(thread, seq)
-        self.insert(record)
+        self.insert(record, is_admitted=True)
         self._new_turns.append((*self._new.pop(), thread, seq))
 
-    def insert_state(self, new: State, *, is_restored: bool = False) -> State:
-        """Insert a record with all columns and return it as stored.
+    def insert_state(
+        self, new: State, *, is_restored: bool = False, is_admitted: bool = False
+    ) -> State:
+        """Insert a record with all columns and return it as stored. Raises PolicyStop.
 
         Its checksum is computed here, and its position in the thread if `seq` is None.
         """
+        if self.path.admit and not is_admitted:
+            new = self.admit(new)
         self.last_row += 1
         self.announce(CREATED, new.guid, RESTORATION if is_restored else None)
         seq = self._next_seq(new.thread, new.seq) if new.thread else None
@@ -296,7 +325,14 @@ class RecordTable:
     def replace_content(
         self, place: StoredRecord, new: str, now_ms: int, what: What = "append"
     ) -> None:
-        """Change the content of a record and keep the earlier version."""
+        """Change the content of a record and keep the earlier version. Raises PolicyStop."""
+        if self.path.admit:
+            wanted = place.state._replace(content=new, updated_at=now_ms)
+            admitted = self.admit(wanted, place.state)
+            if admitted is not wanted:
+                event = APPENDED if what == "append" else ""
+                self.overwrite(place, admitted, what, event=event, is_admitted=True)
+                return
         born = self._record_change(place, what, new, APPEND if what == "append" else None)
         self._connection.execute(
             UPDATE_CONTENT, (new, parts_of(new), now_ms, born, content_checksum(new), place.row)
@@ -312,11 +348,34 @@ class RecordTable:
         return self.appends.oldest(*self._clauses(self._generic(filters)))
 
     def extend(self, record: LongRecord, text: str, now_ms: int) -> None:
-        """Append a text to a long record and keep the earlier version."""
+        """Append a text to a long record and keep the earlier version. Raises PolicyStop."""
+        end = ""
+        if self.path.admit:
+            end = self.appends.find_end(record)
+            if not self._admit_appended(record, end, text, now_ms):
+                return
         born = self.count_change()
         self.versions.add_begun(record.state, record.length, record.row)
         self.announce(UPDATED, record.guid, APPEND)
         self.appends.add(record, text, now_ms, born)
+        if self.path.admit:
+            record.end = (end + text)[-SEAM:]
+
+    def _admit_appended(self, record: LongRecord, end: str, text: str, now_ms: int) -> bool:
+        """Return whether a text may be appended to a record that ends with `end`. A text that
+        policies change is written here, with the whole record.
+        """
+        before = State._make((*record.state, end))
+        wanted = before._replace(content=end + text, updated_at=now_ms)
+        admitted = self.admit(wanted, before)
+        if admitted is wanted:
+            return True
+        place = self.by_guid(record.guid)
+        assert place is not None
+        start = place.content[: len(place.content) - len(end)]
+        admitted = admitted._replace(content=start + admitted.content)
+        self.overwrite(place, admitted, "append", event=APPENDED, is_admitted=True)
+        return False
 
     def merge_appended(self, rows: Iterable[int]) -> None:
         """Merge the appended texts of records into their contents. Their versions exist already."""
@@ -411,13 +470,21 @@ class RecordTable:
         self.overwrite(place, wanted, "restore", event=RESTORED)
 
     def overwrite(
-        self, place: StoredRecord, wanted: State, what: What = "update", *, event: str = ""
+        self,
+        place: StoredRecord,
+        wanted: State,
+        what: What = "update",
+        *,
+        event: str = "",
+        is_admitted: bool = False,
     ) -> State:
         """Change all fields of a record except its guid, its creation time and its thread.
 
         `event` is the name of the change, by default "record.updated". Returns the record as
-        stored.
+        stored. Raises PolicyStop.
         """
+        if self.path.admit and not is_admitted:
+            wanted = self.admit(wanted, place.state)
         data = {EVENT: event} if event else None
         born = self._record_change(place, what, wanted.content, data)
         crc, before = wanted.checksum(), place.state
@@ -616,3 +683,13 @@ class RecordTable:
         self.flush()
         clauses, values = self._clauses(conditions)
         return int(self._connection.execute(COUNT + where(*clauses), values).get)
+
+
+def _state_of(record: tuple[str, str, str, str, str, str, int, int]) -> State:
+    """Return a new record with all columns. Its values are in the order of columns.NEW."""
+    guid, scope, kind, content, source, tags, created_at, updated_at = record
+    none = None
+    return State(
+        guid, 1, scope, kind, source, tags, created_at, updated_at, none, none, none, none, 0, 0,
+        none, none, none, none, 0, none, content,
+    )  # fmt: skip

@@ -28,7 +28,7 @@ from memrelay.memory.engine.features import compose, default_features
 from memrelay.memory.engine.feed import ChangeFeed
 from memrelay.memory.engine.fulltext import Segments
 from memrelay.memory.engine.inbox import Inbox, PendingTable
-from memrelay.memory.engine.models import find_key_table
+from memrelay.memory.engine.models import find_key_table, own_features
 from memrelay.memory.engine.records import RecordTable
 from memrelay.memory.engine.table import StoreTable
 from memrelay.memory.engine.time_limit import BoundedSearch, TimeLimit
@@ -99,7 +99,8 @@ class Store:
         self._tables: dict[type[StoreTable], StoreTable] = {}
         # It can be read even if the feature is off.
         self.feed = self.table(ChangeFeed)
-        self.compose(default_features(self.memory_id))
+        self._wanted_features = default_features(self.memory_id)
+        self.refresh_features()
         find_table = partial(Store.table, proxy(self))
         self.erasures = Erasures(self._connection, self.records, self.inbox, find_table)
 
@@ -111,9 +112,24 @@ class Store:
         return cast(Table, found)
 
     def compose(self, names: Collection[str]) -> None:
-        """Give the store the write path with these features (features.py), between two batches."""
-        if self.records.path.names != frozenset(names):
+        """Give the store the write path with these features (features.py) and those that its file
+        asks for, between two batches.
+        """
+        self._wanted_features = frozenset(names)
+        names = self._wanted_features | self._own_features
+        if self.records.path.names != names:
             self.records.path = compose(self, names)
+
+    def refresh_features(self) -> None:
+        """Compose the write path again after a change of what the file asks for."""
+        run = self._connection.execute
+        self._own_features = frozenset(name for name, sql in own_features().items() if run(sql).get)
+        self.compose(self._wanted_features)
+
+    @property
+    def extent(self) -> tuple[int, int]:
+        """Return what each change of the store raises, to see whether there was one."""
+        return self.records.versions.last_change, self._connection.total_changes()
 
     def has_feature(self, name: str) -> bool:
         """Return whether a feature is in the write path."""
@@ -144,6 +160,7 @@ class Store:
                     part.reset()
                 for table in self._tables.values():
                     table.reset()
+                self.refresh_features()
                 self._connection.execute(
                     "UPDATE fence SET epoch = ? WHERE epoch < ?", (epoch, epoch)
                 )
@@ -230,6 +247,7 @@ class Store:
         self.inbox.reset()
         for table in self._tables.values():
             table.reset()
+        self.refresh_features()
         if self._ranker is not None:
             self._ranker.undone()
 

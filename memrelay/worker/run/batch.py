@@ -12,6 +12,7 @@ from memrelay.blocks.contract import Transient
 from memrelay.blocks.errors import MessageRefused
 from memrelay.bus.errors import MalformedMessage, MessageTooLong
 from memrelay.logs import get_logger
+from memrelay.memory.admission import StoppedTooLate
 from memrelay.memory.engine.connection import translate_errors
 from memrelay.memory.engine.features import FEED
 from memrelay.memory.engine.records import is_repeated_guid
@@ -40,6 +41,7 @@ from memrelay.worker.run.crash_isolation import AttemptJournal, CrashIsolation
 from memrelay.worker.run.earlier_runs import EarlierRuns
 from memrelay.worker.run.inputs import Call, Entry, Input, Work, decode_entry
 from memrelay.worker.run.outcome import Outcome, PublicMessageLimit, failed_outcome, new_outcome
+from memrelay.worker.run.policies import redact_entry, redact_input
 from memrelay.worker.run.retries import Delayed, Retries
 
 log = get_logger(__name__)
@@ -116,6 +118,8 @@ class Batch:
         self._has_logged_traceback = False
         self._size = 0  # bytes of the published messages
         self._until_s = 0.0  # the end of the batch, as `time.perf_counter` counts
+        # What policies found in the input that has failed, each with its replacement.
+        self._found_in_failed: dict[str, str] = {}
         # Made by `run`.
         self._stores: OpenStores
         self._cascade: Cascade
@@ -171,6 +175,7 @@ class Batch:
             subscriber, self._cascade.calling = self._cascade.calling, None
             if subscriber is not None:
                 error.add_note(subscriber_note(subscriber.agent.alias, subscriber.block))
+            self._found_in_failed = {}
             self._roll_back()
             return len(outcomes), error
         self._result.outcomes += outcomes
@@ -246,7 +251,7 @@ class Batch:
         if not outcome.store and (work.needs_inbox_row or is_kept):
             outcome.store = work.plan.stores[0]
         if outcome.store:
-            self._add_inbox_row(work, outcome)
+            self._add_inbox_row(one, work, outcome)
         return outcome
 
     def _run_with_cause(self, work: Input) -> Outcome:
@@ -273,12 +278,14 @@ class Batch:
             result.imported.add(outcome.store)
         return outcome
 
-    def _add_inbox_row(self, work: Input, outcome: Outcome) -> None:
+    def _add_inbox_row(self, one: Work, work: Input, outcome: Outcome) -> None:
         """Mark an input as done. An input without a row runs again, with the same messages.
 
         The row leaves out a message that the entry has in the same words.
         """
         store = self._cascade.touched.get(outcome.store) or self._cascade.begin(outcome.store)
+        if store.records.findings:
+            redact_input(one, outcome, store)
         inbox, bundle = store.inbox, work.plan.hash
         inbox.add(work.key, bundle, outcome.to_outputs(work.first_kept))
         if not (work.step_of or work.producer_id):
@@ -315,6 +322,7 @@ class Batch:
 
     def _roll_back(self) -> None:
         for store in self._cascade.touched.values():
+            self._found_in_failed |= store.records.findings
             store.rollback()
         self._cascade.touched.clear()
 
@@ -343,6 +351,8 @@ class Batch:
         or becomes a dead letter."""
         if fault is None:
             _, fault = self._run_together(1)
+        while isinstance(fault, StoppedTooLate):
+            _, fault = self._run_together(1)
         if fault is None:
             return
         one, self._rest = self._rest[0], self._rest[1:]
@@ -354,6 +364,8 @@ class Batch:
             log.warning("input_ran_before", pipeline=one.plan.uid, message_id=one.id)
             self._result.outcomes.append(self._note_done(one))
             return
+        if self._found_in_failed and isinstance(one, Entry):
+            redact_entry(one, self._found_in_failed)
         text, attempts = describe_error(fault, self._context.secrets), 1
         reason = f"{type(fault).__name__}: {text}"
         subscriber = find_subscriber(fault)

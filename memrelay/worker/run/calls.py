@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields
+from functools import partial
 from hashlib import blake2b
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
@@ -12,12 +13,13 @@ from pydantic import ValidationError
 
 from memrelay.blocks.contract import Transient
 from memrelay.bus.request import KEY_REUSED, REFUSED, error_answer
+from memrelay.memory.admission import Stops, run_stoppable, settle
 from memrelay.memory.engine.idempotency import CALL_KEY_PREFIX, ProducerKey
 from memrelay.memory.engine.inbox import Inbox
 from memrelay.memory.engine.memory_id import built_in_store, is_closed
 from memrelay.memory.engine.open_for_read import ReadableStores, read_only
 from memrelay.memory.engine.store import Store
-from memrelay.memory.errors import InvalidInput, Refused
+from memrelay.memory.errors import InvalidInput, PolicyStop, Refused
 from memrelay.memory.operations import Context, Operation, Steps
 from memrelay.memory.records.ids import derive_guid, input_time_ms
 from memrelay.memory.search.text.languages import DEFAULT_LANGUAGE
@@ -45,6 +47,7 @@ def carry_out(
     message_bytes: int,
     *,
     open_for_read: OpenSecondStore,
+    stops: Stops,
     may_wait: bool = True,
 ) -> tuple[str, bytes]:
     """Run an operation and return its store and its answer.
@@ -53,6 +56,7 @@ def carry_out(
     replay gives the same answer.
 
     Raises VectorPending: when `may_wait` is set and the call needs a vector that is not there yet.
+    Raises StoppedTooLate.
     """
     uid, numbers = work.plan.uid, count(1)
     try:
@@ -71,7 +75,19 @@ def carry_out(
         work.plan.timezone,
         work.plan.uid,
     )
-    return memory_id, answer_call(call.operation, call.data, begin(memory_id), context)
+    tx = begin(memory_id)
+    if not (tx.records.path.admit and call.operation.mutates):
+        return memory_id, answer_call(call.operation, call.data, tx, context)
+
+    def run() -> Any:
+        given = call.operation.adapter.validate_json(call.data, strict=True)
+        perform = partial(call.operation.run, tx, given, context)
+        output = run_stoppable(stops, work.key, tx, perform)
+        if isinstance(output, PolicyStop):
+            return settle(output, call.operation, given, tx, context)
+        return output
+
+    return memory_id, answer_with(call.operation, run) or b""
 
 
 class CallRunner:
@@ -102,6 +118,7 @@ class CallRunner:
             self._cascade.transaction,
             self._message_bytes,
             open_for_read=self._cascade.open_second_store,
+            stops=self._cascade.stops,
             may_wait=self._may_wait,
         )
         outcome.size = len(outcome.answer)

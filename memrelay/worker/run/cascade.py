@@ -5,16 +5,18 @@ another store becomes a continuation.
 """
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from memrelay.blocks.contract import Call, DeferredCall, Limits
 from memrelay.bus.codec import encode, encode_kept
 from memrelay.bus.keys import PublicSwarm
 from memrelay.bus.message import ENVELOPE_FACTOR, Message
+from memrelay.memory.admission import Stops, run_stoppable
 from memrelay.memory.engine.inbox import Pending
 from memrelay.memory.engine.store import Store
 from memrelay.memory.engine.stores import OpenStores
-from memrelay.memory.errors import Refused
+from memrelay.memory.errors import PolicyStop, Refused
 from memrelay.memory.records.ids import derive_guid, input_time_ms
 from memrelay.pipelines.flow import Flow
 from memrelay.pipelines.plan import Plan, PlannedAgent, Rerouted
@@ -33,11 +35,13 @@ from memrelay.worker.run.calls import open_second_store
 from memrelay.worker.run.flow_gate import FlowGate, Parked
 from memrelay.worker.run.inputs import STEP_MARK, Input, Published
 from memrelay.worker.run.outcome import Outcome, PublicMessageLimit, new_outcome
+from memrelay.worker.run.policies import answer_stopped, redact_message
 
 if TYPE_CHECKING:
     from memrelay.memory.engine.open_for_read import ReadOnlyStore
 
 PUBLIC_NEXT = Published.PUBLIC_NEXT
+NOTHING_FOUND: dict[str, str] = {}
 
 
 class Cascade:
@@ -62,11 +66,14 @@ class Cascade:
         self._unchecked = min(limits.max_cascade, int(self._max_bytes / longest))
         # The stores with an open transaction.
         self.touched: dict[str, Store] = {}
+        self.stops: Stops = {}
         # State of the current input. The queue has the swarm on which agents of this pipeline
         # receive a message; "" for none.
         self._work: Input
         self._now_ms, self._guids = 0, 0
         self._queue: list[tuple[str, Message, int]] = []
+        # What policies found in it, each with its replacement.
+        self._findings: dict[str, str] = {}
         self.outcome: Outcome
         # The agent whose block runs, or has raised an exception.
         self.calling: PlannedAgent | None = None
@@ -76,6 +83,7 @@ class Cascade:
         self._work, self._now_ms, self._guids = work, input_time_ms(work.id), 0
         self.outcome = outcome = new_outcome(work)
         queue = self._queue = []
+        self._findings = NOTHING_FOUND
         if work.only_agent:
             self._deliver_to_one(work)
         else:
@@ -119,10 +127,15 @@ class Cascade:
                 return
             outcome.store, tx = memory_id, self.touched.get(memory_id) or self.begin(memory_id)
             tx.records.set_actor(self._now_ms, agent.name)
+            if self._findings:
+                message = redact_message(message, self._findings)
         call = Call(agent, message, self._now_ms, self._bounds, self, tx)
         self.calling = subscriber
         try:
-            answer = subscriber.handle(call, subscriber.args)
+            if memory_id and tx.records.path.admit:
+                answer = self._call_with_policies(call, subscriber)
+            else:
+                answer = subscriber.handle(call, subscriber.args)
         except Refused as refused:
             answer = call.error(self._secrets.redact(str(refused)))
         except Rerouted as rerouted:
@@ -151,6 +164,19 @@ class Cascade:
             self._publish_in_public(subscriber.public_swarm, answer, hop + 1)
         else:
             self.outcome.silent += (agent.alias,)
+
+    def _call_with_policies(self, call: Call, subscriber: PlannedAgent) -> Any:
+        """Call a block on a store with policies. Return its answer, or that of a stopped write.
+
+        Raises PolicyStop for a refused write, and StoppedTooLate.
+        """
+        key = self.next_deferred_call_id(), subscriber.agent.alias
+        handle = partial(subscriber.handle, call, subscriber.args)
+        answer = run_stoppable(self.stops, key, call.tx, handle)
+        self._findings = call.tx.records.findings
+        if isinstance(answer, PolicyStop):
+            return answer_stopped(answer, call)
+        return answer
 
     def _publish(self, swarm: str, message: Message, hop: int) -> None:
         outcome = self.outcome

@@ -71,6 +71,8 @@ class Outcome(Struct, gc=False):
     # The answer to a call as JSON.
     answer: bytes = b""
     dead_letter: NewDeadLetter | None = None
+    # Whether policies have changed the texts, so that the inbox row keeps all messages.
+    is_redacted: bool = False
     # The trace context for public swarms and a replay; only a worker with tracing sets it.
     traceparent: str = ""
 
@@ -96,6 +98,9 @@ class Outcome(Struct, gc=False):
 
     def to_outputs(self, first: int) -> bytes:
         """Return the inbox row's outputs, with the messages from number `first` on."""
+        if self.is_redacted:
+            fields = (self.id, self.published, self.results, self.messages)
+            return _to_msgpack((*fields, self.answer, True))
         fields = (self.id, self.published, self.results, self.messages[first:])
         return _to_msgpack((*fields, self.answer) if self.answer else fields)
 
@@ -127,9 +132,9 @@ class Outcome(Struct, gc=False):
         swarm depends on the row, not on today's bundle; then they have `hop` hops.
         """
         stored = _from_msgpack(outputs)
-        first: list[SwarmMessage] = unkept
+        first: list[SwarmMessage] = [] if stored.is_whole else unkept
         if stored.published < 0:
-            first = [(PublicSwarm(str(swarm), hop), data) for swarm, data in unkept]
+            first = [(PublicSwarm(str(swarm), hop), data) for swarm, data in first]
         self.publish_id, self.results, self.answer = stored.id, stored.results, stored.answer
         self.published = Published(max(stored.published, 0))
         self.messages = [*first, *[(_find_swarm(name), data) for name, data in stored.messages]]
@@ -222,6 +227,8 @@ class _Outputs(Struct, frozen=True, array_like=True):
     results: list[int]
     messages: list[SwarmMessage]
     answer: bytes = b""
+    # Whether it has also the messages that the entry has.
+    is_whole: bool = False
 
 
 class _Answer(Struct, frozen=True, array_like=True):
