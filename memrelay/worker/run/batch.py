@@ -284,7 +284,7 @@ class Batch:
         The row leaves out a message that the entry has in the same words.
         """
         store = self._cascade.touched.get(outcome.store) or self._cascade.begin(outcome.store)
-        if store.records.findings:
+        if self._cascade.has_policies and store.records.findings:
             redact_input(one, outcome, store)
         inbox, bundle = store.inbox, work.plan.hash
         inbox.add(work.key, bundle, outcome.to_outputs(work.first_kept))

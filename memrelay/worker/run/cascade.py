@@ -67,6 +67,8 @@ class Cascade:
         # The stores with an open transaction.
         self.touched: dict[str, Store] = {}
         self.stops: Stops = {}
+        # Whether one of them has policies.
+        self.has_policies = False
         # State of the current input. The queue has the swarm on which agents of this pipeline
         # receive a message; "" for none.
         self._work: Input
@@ -127,12 +129,10 @@ class Cascade:
                 return
             outcome.store, tx = memory_id, self.touched.get(memory_id) or self.begin(memory_id)
             tx.records.set_actor(self._now_ms, agent.name)
-            if self._findings:
-                message = redact_message(message, self._findings)
         call = Call(agent, message, self._now_ms, self._bounds, self, tx)
         self.calling = subscriber
         try:
-            if memory_id and tx.records.path.admit:
+            if self.has_policies:
                 answer = self._call_with_policies(call, subscriber)
             else:
                 answer = subscriber.handle(call, subscriber.args)
@@ -170,6 +170,10 @@ class Cascade:
 
         Raises PolicyStop for a refused write, and StoppedTooLate.
         """
+        if self._findings:
+            call.message = redact_message(call.message, self._findings)
+        if call.tx is None or not call.tx.records.path.admit:
+            return subscriber.handle(call, subscriber.args)
         key = self.next_deferred_call_id(), subscriber.agent.alias
         handle = partial(subscriber.handle, call, subscriber.args)
         answer = run_stoppable(self.stops, key, call.tx, handle)
@@ -217,6 +221,7 @@ class Cascade:
         store = self._stores.get(memory_id)
         store.begin()
         self.touched[memory_id] = store
+        self.has_policies |= bool(store.records.path.admit)
         return store
 
     def open_for_read(self, memory_id: str) -> "ReadOnlyStore":
