@@ -1,0 +1,1 @@
+"""Policies: what may enter a store."""
