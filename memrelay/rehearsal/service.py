@@ -162,7 +162,9 @@ class Rehearsals:
             since_ms = running.until_ms
         copied = copy_stores(self.root, folder, plan.uid, names, (since_ms, running.until_ms))
         running.check()
-        inputs = copied.inputs if request.messages is None else _make_inputs(request, copied)
+        inputs, results = copied.inputs, copied.results
+        if request.messages is not None:
+            inputs, results = _make_inputs(request, copied), []
         if not inputs:
             raise Refused(
                 "no input of the pipeline is kept in this period: set `inputs_days` in its bundle, "
@@ -183,7 +185,7 @@ class Rehearsals:
             questions=request.questions,
             notes=_make_notes(copied),
         )
-        write_setup(folder, setup, inputs)
+        write_setup(folder, setup, inputs, results)
         running.process = RehearsalProcess(folder)
         running.check()
         return running.process.run()
