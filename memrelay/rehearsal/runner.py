@@ -198,7 +198,7 @@ class Side:
                 self._vectors.fill(self.stores.get(name), wanted=is_embedded)
         together = list[Entry]()
         for kept in inputs:
-            dated = self._find_plan(kept.ms)
+            dated = self._find_plan(kept)
             if self._current is not dated or not self._may_join(dated, together):
                 self._run_together(together)
                 together = []
@@ -226,11 +226,15 @@ class Side:
         self.first_changes[name] = store.records.versions.last_change
         self.changes[name] = ChangeLog()
 
-    def _find_plan(self, at_ms: int) -> DatedPlan:
-        """Return the plan of a time. The first one serves all earlier times too."""
+    def _find_plan(self, kept: KeptInput) -> DatedPlan:
+        """Return the plan under which an input ran. If that is not known, it is the plan of its
+        time; the first one serves all earlier times too.
+        """
         found = self._plans[0]
         for one in self._plans:
-            if one.from_ms <= at_ms:
+            if kept.bundle and one.plan.hash.startswith(kept.bundle):
+                return one
+            if one.from_ms <= kept.ms:
                 found = one
         return found
 

@@ -102,6 +102,18 @@ def test_each_store_keeps_one_row_of_a_batch_in_the_order_of_its_inputs(tmp_path
     stores.close_all()
 
 
+def test_each_input_has_the_version_under_which_it_ran(tmp_path: Path) -> None:
+    """An input that waits for a retry keeps its version, so a batch may have several."""
+    old, new = make_plan(7), make_plan(6)
+    stores = open_stores(tmp_path, new)
+    make_batch(make_entry(old, "1-0", "/a one"), make_entry(new, "2-0", "/a two")).run(stores)
+
+    (row,) = read_rows(stores, A)
+    assert [one.bundle for one in row] == [old.hash[:16], new.hash[:16]]
+    assert row[0].bundle != row[1].bundle
+    stores.close_all()
+
+
 def test_an_input_that_an_inbox_answers_is_not_kept_again(tmp_path: Path) -> None:
     plan = make_plan()
     stores = open_stores(tmp_path, plan)

@@ -9,14 +9,12 @@ from memrelay.memory.engine.features import Feature
 from memrelay.memory.engine.feed import ChangeFeed
 from memrelay.memory.engine.inbox import Pending
 from memrelay.memory.engine.store import Store
-from memrelay.memory.models.inputs.packing import InputFields, KeptResult, pack
+from memrelay.memory.models.inputs.packing import BUNDLE_DIGITS, InputFields, KeptResult, pack
 from memrelay.memory.models.inputs.table import DAY_MS, InputTable, owner_of
 
 # Fields of an entry that belong to one delivery, and not to the input.
 NOT_KEPT = frozenset({b"reply", b"replay_of"})
 PUBLISHED, TRACEPARENT = b"published", b"traceparent"
-# Digits of a version's hash that are kept with each of its inputs. They cost a byte, as a repeat.
-BUNDLE_DIGITS = 16
 
 
 class KeptInputs(Feature):

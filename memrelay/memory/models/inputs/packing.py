@@ -27,6 +27,8 @@ FREQUENT = (
     b'{"from":"User","id":"me","args":[{"username":"User","text":"/write ",'
     b'"timestamp":17"timestamp":18,"type":"text/plain"}]}swarm\xa4chat\xc4\x04data\xc4'
 )
+# Digits of a version's hash that each of its inputs has. Repeated, they cost a byte.
+BUNDLE_DIGITS = 16
 
 
 class KeptResult(Struct, frozen=True, array_like=True):
