@@ -13,7 +13,8 @@ from memrelay.pipelines.checked import CheckedBundle
 from memrelay.pipelines.plan import Plan
 from memrelay.rehearsal.child import rehearse
 from memrelay.rehearsal.copies import copy_stores
-from memrelay.rehearsal.setup import DeployedBundle, Setup, write_setup
+from memrelay.rehearsal.setup import THEN, DeployedBundle, Setup, write_setup
+from tests.rehearsal.test_rerun import STATE, read_state
 from tests.support.bundles import Json, make_agent, make_bundle, make_memory, make_relay
 from tests.support.calls import call
 from tests.support.erasures import await_erasure, files_with
@@ -46,15 +47,6 @@ def await_records(web_system: WebSystem, uid: str, count: int) -> list[Json]:
         return items if len(items) == count else []
 
     return wait_for(find, f"{uid} has {count} records")
-
-
-def rehearse_on_worker(web_system: WebSystem, uid: str, agents: list[Json]) -> Any:
-    """Run a rehearsal to its end, and return its report."""
-    path = f"/v1/pipelines/{uid}/rehearsals"
-    made = web_system.post(path, {"bundle": make_bundle(uid, *agents, inputs_days=7)})
-    address = f"{path}/{made.json['id']}"
-    wait_for(lambda: web_system.get(address).json["status"] != "running", "it ended", 30)
-    return web_system.get(address).json["report"]
 
 
 class Deployed:
@@ -93,7 +85,7 @@ def test_a_request_gets_its_kept_answer_while_the_service_is_off(
             await_records(web_system, live.uid, count)
 
     same = live.rehearse(asking(url))
-    other = rehearse_on_worker(web_system, live.uid, asking(url, "price"))
+    other = live.rehearse(asking(url, "price"))
     elsewhere = live.rehearse(asking(f"{url}?in=euro"))
 
     assert same["equal"] and same["inputs"]["not_rehearsed"] == 0, same
@@ -110,7 +102,9 @@ def test_a_request_gets_its_kept_answer_while_the_service_is_off(
 
 
 def test_a_turn_of_an_agent_gets_its_kept_answer(web_system: WebSystem, tmp_path: Path) -> None:
-    """A changed prompt has no answer, and what the tools of the turn wrote is left out too."""
+    """The rerun equals the live store. A changed prompt has no answer, and what the tools of the
+    turn wrote is left out too.
+    """
 
     def turning(prompt: str, kind: str = "observation") -> list[Json]:
         args = {"url": model.url, "model": "stub", "system_prompt": prompt, "tools": ["remember"]}
@@ -127,6 +121,9 @@ def test_a_turn_of_an_agent_gets_its_kept_answer(web_system: WebSystem, tmp_path
     changed = live.rehearse(turning("Be brief."))
 
     assert other["inputs"] == {"rehearsed": 3, "not_rehearsed": 0, "reasons": []}
+    rerun = read_state(tmp_path / "r1" / THEN, f"instances/{live.uid}/memories")
+    assert [*map(tuple, web_system.system.rows(live.uid, STATE))] == [*map(tuple, rerun)]
+    assert len(rerun) > 2
     (record,) = other["records"]
     assert record["then"]["content"] == "Tea, then."
     assert record["fields"] == {"kind": ["observation", "reply"]}
@@ -135,6 +132,23 @@ def test_a_turn_of_an_agent_gets_its_kept_answer(web_system: WebSystem, tmp_path
     assert "bot_ waits for the answer" in first["reason"]
     assert "an operation of a request of bot_" in second["reason"]
     assert {name: count for name, count in changed["counts"].items() if count} == {"requests": 1}
+
+
+@pytest.mark.slow
+def test_a_rehearsal_on_a_worker_takes_the_kept_answers(web_system: WebSystem) -> None:
+    with WebService() as service:
+        uid = web_system.deploy(*asking(service.url), inputs_days=7)
+        web_system.say(uid, "/ask tea")
+        await_records(web_system, uid, 1)
+
+    path = f"/v1/pipelines/{uid}/rehearsals"
+    bundle = make_bundle(uid, *asking(service.url, "price"), inputs_days=7)
+    address = f"{path}/{web_system.post(path, {'bundle': bundle}).json['id']}"
+    wait_for(lambda: web_system.get(address).json["status"] != "running", "it ended", 30)
+
+    report = web_system.get(address).json["report"]
+    assert report["inputs"]["rehearsed"] == 1, report
+    assert '"ok":true' in report["records"][0]["candidate"]["content"]
 
 
 def test_an_erasure_leaves_no_answer(web_system: WebSystem) -> None:

@@ -425,8 +425,8 @@ def store_result(stores: OpenStores, name: str, pending: Pending, plan: Plan) ->
     with stores.get(name).transaction() as store:
         store.inbox.clear_deferred_call_attempts(pending.id)
         is_kept = store.pending.keep_result(pending)
-        hooks, subscriber = store.records.path.answered, plan.subscriber(pending.agent)
-        if hooks and is_kept and subscriber is not None:
+        hooks = store.records.path.answered
+        if hooks and is_kept and (subscriber := plan.subscriber(pending.agent)) is not None:
             digest = make_request_digest(pending, subscriber)
             for hook in hooks:
                 hook(pending, plan, digest)
