@@ -26,7 +26,7 @@ class KeptResults:
 
     def take(self, pending: Pending, subscriber: PlannedAgent) -> bytes | None:
         """Return the result of a deferred call, None if no equal request of the agent is kept for
-        this input. Of several, it is that of the same call, or else the first one.
+        this input. The result of the same call comes first, then the oldest one.
         """
         key = pending.root, pending.agent, make_request_digest(pending, subscriber)
         left = self._left.get(key)
