@@ -7,13 +7,15 @@ from typing import Any
 import pytest
 
 from memrelay.memory.engine.timestamps import LAST_MS
-from memrelay.memory.models.inputs.packing import unpack
+from memrelay.memory.models.inputs.packing import KeptInput, KeptResult, unpack
 from memrelay.pipelines.check import check
 from memrelay.pipelines.checked import CheckedBundle
 from memrelay.pipelines.plan import Plan
 from memrelay.rehearsal.child import rehearse
 from memrelay.rehearsal.copies import copy_stores
+from memrelay.rehearsal.results import KeptResults
 from memrelay.rehearsal.setup import THEN, DeployedBundle, Setup, write_setup
+from memrelay.worker.deferred_calls.stored import make_request_digest
 from tests.rehearsal.test_rerun import STATE, read_state
 from tests.support.bundles import Json, make_agent, make_bundle, make_memory, make_relay
 from tests.support.calls import call
@@ -22,6 +24,7 @@ from tests.support.model_server import ModelServer, calls
 from tests.support.waiting import wait_for
 from tests.support.web_service import WebService
 from tests.support.web_system import WebSystem
+from tests.worker.test_request_digests import SUBSCRIBER, make_pending
 
 ASK = make_relay("ask", "^/ask (.*)", flags="s")
 
@@ -132,6 +135,25 @@ def test_a_turn_of_an_agent_gets_its_kept_answer(web_system: WebSystem, tmp_path
     assert "bot_ waits for the answer" in first["reason"]
     assert "an operation of a request of bot_" in second["reason"]
     assert {name: count for name, count in changed["counts"].items() if count} == {"requests": 1}
+
+
+def test_equal_requests_of_an_input_get_their_own_results() -> None:
+    asking, other = make_pending({"url": "a"}), make_pending({"url": "b"})
+    digest = make_request_digest(asking, SUBSCRIBER)
+    ids = [f"p/1-0.{number}+0" for number in (0, 1, 2)]
+    kept = [
+        KeptInput(1, 0, "", [], "", KeptResult(digest, "bot_", one, one.encode())) for one in ids
+    ]
+    results = KeptResults(kept)
+    operation = KeptInput(2, 0, "", [b"op", b"facts.set", b"id", f"{ids[1]}/=0/0".encode()])
+
+    assert results.take(other, SUBSCRIBER) is None
+    assert results.take(asking._replace(root="2-0"), SUBSCRIBER) is None
+    assert (results.find_caller(operation), results.is_taken(operation)) == ("bot_", False)
+    # The call of `asking` has the second id.
+    taken = [results.take(asking, SUBSCRIBER) for _ in range(4)]
+    assert taken == [b"p/1-0.1+0", b"p/1-0.0+0", b"p/1-0.2+0", None]
+    assert results.is_taken(operation)
 
 
 @pytest.mark.slow
