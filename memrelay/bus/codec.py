@@ -8,6 +8,7 @@ import msgspec
 
 from memrelay.bus.errors import MalformedMessage, MessageTooLong
 from memrelay.bus.message import PLAIN, Message, envelope_limit, parse_part
+from memrelay.bus.streams.via import NO_VIA, Via
 
 # A message's `mid` is `<id>.<number>~<digest>`: the ID of the input that led to it, its number
 # among all messages of that input, and a digest of the envelope. The digest distinguishes an own
@@ -56,10 +57,11 @@ class _KeptEnvelope(_Envelope, frozen=True, gc=False):
 
 
 class _TracedEnvelope(_Envelope, frozen=True, gc=False):
-    """A kept envelope whose trace goes on when the message runs."""
+    """A kept envelope with its trace context, or with the way in of its first message."""
 
-    traceparent: str = ""
+    traceparent: str | msgspec.UnsetType = msgspec.UNSET
     vouched: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
+    via: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
 
 
 class _CutEnvelope(msgspec.Struct, frozen=True, gc=False, rename={"sender": "from"}):
@@ -133,16 +135,15 @@ def encode(message: Message) -> bytes:
     return _to_json(_Envelope(message.sender, message.id, message.args))  # type: ignore[arg-type]
 
 
-def encode_kept(message: Message, traceparent: str = "") -> bytes:
+def encode_kept(message: Message, traceparent: str = "", via: Via = NO_VIA) -> bytes:
     """Return the envelope as a store keeps it until the message runs.
 
-    `traceparent` is its trace context, for `find_traceparent`.
+    `traceparent` is its trace context, for `find_traceparent`, and `via` is for `find_via`.
     """
-    if traceparent:
-        vouched = message.vouched or msgspec.UNSET
-        return _to_json(
-            _TracedEnvelope(message.sender, message.id, message.args, traceparent, vouched)  # type: ignore[arg-type]
-        )
+    if traceparent or via is not NO_VIA:
+        unset = msgspec.UNSET
+        rest = traceparent or unset, message.vouched or unset, unset if via is NO_VIA else via
+        return _to_json(_TracedEnvelope(message.sender, message.id, message.args, *rest))  # type: ignore[arg-type]
     if not message.vouched:
         return encode(message)
     return _to_json(
@@ -158,7 +159,13 @@ def decode_kept(data: bytes) -> Message:
 
 def find_traceparent(data: bytes) -> str:
     """Return the trace context that `encode_kept` has kept with a message, "" if there is none."""
-    return _to_traced_envelope(data).traceparent if b'"traceparent":' in data else ""
+    return (_to_traced_envelope(data).traceparent or "") if b'"traceparent":' in data else ""
+
+
+def find_via(data: bytes) -> Via:
+    """Return the way in that `encode_kept` has kept with a message."""
+    values = _to_traced_envelope(data).via if b'"via":' in data else None
+    return Via(*values) if values else NO_VIA
 
 
 def make_mid(ident: str, number: int, data: bytes) -> str:

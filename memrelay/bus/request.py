@@ -31,6 +31,7 @@ from memrelay.bus.keys import ask_channel, reply_channel, reply_pattern
 from memrelay.bus.malformed import MALFORMED, REPLY
 from memrelay.bus.streams.entry import NewEntry
 from memrelay.bus.streams.ingress import Ingress, IngressLimits
+from memrelay.bus.streams.via import NO_VIA, Via
 
 # Codes of error answers.
 REFUSED = "refused"  # a rule was broken; nothing was changed
@@ -83,6 +84,7 @@ class NewCall(Struct, frozen=True):
     producer_id: str = ""
     traceparent: str = ""  # the trace context (W3C) of the caller
     as_of: str = ""  # the time whose state a read-only call reads, "" for the present
+    via: Via = NO_VIA  # how a call that changes data came in
 
     def at(self, uid: str) -> "NewCall":
         """Return the same call for another pipeline."""
@@ -99,6 +101,7 @@ class NewCall(Struct, frozen=True):
             producer_id=self.producer_id,
             reply=reply,
             traceparent=self.traceparent,
+            via=self.via,
         )
 
     def as_question(self, reply: str, within_s: float, database: int) -> bytes:

@@ -4,6 +4,7 @@ records.import.
 
 import asyncio
 import secrets
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -18,6 +19,7 @@ from memrelay.cli.composition import bus_address, fail, find_uid, is_listed
 from memrelay.cli.operation_command import ACTOR
 from memrelay.cli.settings import Settings
 from memrelay.memory.engine.memory_id import built_in_store
+from memrelay.memory.engine.timestamps import format_time
 from memrelay.memory.transfer import IMPORT, MAX_LINES
 from memrelay.memory.transfer.importers.redis_ams_api import read_api
 from memrelay.memory.transfer.importers.run import (
@@ -41,6 +43,8 @@ PAGE = 100
 Target = tuple[str, bool]
 AnyTarget = TypeVar("AnyTarget")
 COUNTS = ("added", "same", "merged", "replaced")
+# Characters of a file in the name of an import.
+MAX_NAME = 100
 
 
 class ForeignImport(NamedTuple):
@@ -141,6 +145,12 @@ def _check_options(request: ForeignImport, source: Source) -> None:
         fail(f"--all-branches is for chatgpt; leave it out for {source.name}")
 
 
+def make_label(name: str) -> str:
+    """Return a name for an import, which no other import has. `name` is that of the file."""
+    now = format_time(time.time_ns() // 1_000_000)
+    return f"{name[:MAX_NAME]} {now}"
+
+
 class _Sender:
     """Sends the items and counts the answers."""
 
@@ -153,6 +163,8 @@ class _Sender:
     ) -> None:
         self._requester, self._uid, self._report = requester, uid, report
         self._request, self._outcomes = work
+        path = self._request.given.path
+        self._label = make_label(self._request.url if path is None else path.name)
         # Positions of the lines that no call has yet, "" for a line that is no item.
         self._positions: deque[str] = deque()
         self._running: deque[tuple[asyncio.Task[Any], list[str]]] = deque()
@@ -210,7 +222,7 @@ class _Sender:
         flags = {"skip_conflicts": True, "replace": replace}
         flags |= {"merge_entries": request.dedupe, "check_only": request.dry_run}
         store = built_in_store(self._uid, built_in) if built_in else request.store
-        data = orjson.dumps(fields | flags)
+        data = orjson.dumps(fields | flags | {"label": self._label})
         call = NewCall(self._uid, IMPORT, data, True, store, ACTOR)
         return await self._requester.call(call, request.wait_s)
 

@@ -14,6 +14,7 @@ from msgspec import structs
 from pydantic import ValidationError
 
 from memrelay.bus.request import NewCall, Requester
+from memrelay.bus.streams.via import Via
 from memrelay.cli.composition import bus_address, fail, find_uid, make_seal_keys, run
 from memrelay.cli.options import JsonAnyway, Pipeline, validate_idempotency_key
 from memrelay.cli.settings import Settings
@@ -95,7 +96,17 @@ def make_command(operation: Operation) -> Callable[..., None]:
         given = {name: value for name, value in fields.items() if value is not None}
         data = encode_input(operation, given)
         key = idempotency_key or ""
-        call = NewCall("", operation.name, data, operation.mutates, store, ACTOR, key, as_of=as_of)
+        call = NewCall(
+            "",
+            operation.name,
+            data,
+            operation.mutates,
+            store,
+            ACTOR,
+            key,
+            as_of=as_of,
+            via=Via("cli"),
+        )
         run(lambda settings: _call_and_print(settings, pipeline, call, wait, as_json=as_json))
 
     parameters = _parameters(operation)

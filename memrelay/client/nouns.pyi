@@ -740,7 +740,7 @@ class RemoteRecords(Noun):
         """Return the states of a record, latest first, with the change that ended each state."""
     async def import_(self, pipeline: str, *, lines: Strings = (), replace: bool = False,
             piece: str = "", at: int = 0, of: str = "", skip_conflicts: bool = False,
-            merge_entries: bool = False, check_only: bool = False, store: str = "",
+            merge_entries: bool = False, check_only: bool = False, label: str = "", store: str = "",
             idempotency_key: str | None = None) -> Imported:
         """Import lines of an export with their guids, times and history. A repeat has no effect."""
     async def list(self, pipeline: str, *, kind: str = "", scope: str = "", source: str = "",
@@ -1541,7 +1541,7 @@ class BlockingRecords(Noun):
         """Return the states of a record, latest first, with the change that ended each state."""
     def import_(self, pipeline: str, *, lines: Strings = (), replace: bool = False, piece: str = "",
             at: int = 0, of: str = "", skip_conflicts: bool = False, merge_entries: bool = False,
-            check_only: bool = False, store: str = "",
+            check_only: bool = False, label: str = "", store: str = "",
             idempotency_key: str | None = None) -> Imported:
         """Import lines of an export with their guids, times and history. A repeat has no effect."""
     def list(self, pipeline: str, *, kind: str = "", scope: str = "", source: str = "",
@@ -2272,7 +2272,7 @@ class EmbeddedRecords(Noun):
         """Return the states of a record, latest first, with the change that ended each state."""
     def import_(self, *, lines: Strings = (), replace: bool = False, piece: str = "", at: int = 0,
             of: str = "", skip_conflicts: bool = False, merge_entries: bool = False,
-            check_only: bool = False) -> Imported:
+            check_only: bool = False, label: str = "") -> Imported:
         """Import lines of an export with their guids, times and history. A repeat has no effect."""
     def list(self, *, kind: str = "", scope: str = "", source: str = "", tags: Strings = (),
             filter: JsonObject | None = None, deleted: bool = False,

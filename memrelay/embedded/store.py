@@ -245,6 +245,7 @@ class EmbeddedStore(EmbeddedNouns, ReadsPast):
             self._actor,
             RESULT_BYTES,
             lambda: derive_guid(self._token, f"{now_ms}-{next(self._numbers)}", operation.name, 1),
+            origin=(self._actor, "", "python", "", "", "", ""),
         )
 
 

@@ -14,7 +14,7 @@ from memrelay.memory.engine.models import list_hooks, list_named_hooks, load
 from memrelay.memory.engine.store import Store
 from memrelay.memory.engine.versions import State
 from memrelay.memory.errors import PolicyStop
-from memrelay.memory.operations import Context, Operation, known_operation
+from memrelay.memory.operations import Context, Operation, known_operation, set_actor
 from memrelay.memory.records.kinds import reserved_fault
 
 REVIEW = "review"
@@ -51,7 +51,7 @@ def run_stoppable(
 
 def settle(stop: PolicyStop, operation: Operation, given: Any, tx: Store, context: Context) -> Any:
     """Return the output of a call that a policy has stopped. Raises PolicyStop if it is refused."""
-    tx.records.set_actor(context.now_ms, context.actor)
+    set_actor(tx, context)
     for hook in list_hooks("settle"):
         return load(hook)(stop, operation, given, tx, context)
     raise stop

@@ -94,6 +94,10 @@ class Context:
     rehearsals: Callable[[], Any] = no_rehearsals
     # Takes (operation, store, input, output, context) of a read that has to leave a receipt.
     keep_receipt: Callable[["Operation", Any, Any, Any, "Context"], None] = no_receipt
+    # The values of Origin (engine/origins.py), () for the actor alone.
+    origin: tuple[str, ...] = ()
+    # The id of the input that brought the call, "" outside of a worker.
+    input_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,7 +253,7 @@ def operation(
         takes_receipt = RECEIPT in {one.name for one in fields(input_type)}
 
         def run_as_actor(tx: Any, given: Any, context: Context) -> Any:
-            tx.records.set_actor(context.now_ms, context.actor, getattr(given, "reason", ""))
+            set_actor(tx, context, getattr(given, "reason", ""))
             output = _finish(run(tx, given, context), tx) if stepwise else run(tx, given, context)
             if takes_receipt and given.receipt:
                 context.keep_receipt(OPERATIONS[name], tx, given, output, context)
@@ -279,6 +283,12 @@ def operation(
         return run
 
     return declare
+
+
+def set_actor(tx: Any, context: Context, reason: str = "") -> None:
+    """Begin changes of a store in the name of a caller."""
+    records, origin = tx.records, context.origin
+    records.set_actor(context.now_ms, context.actor, reason, origin, context.input_id)
 
 
 def _with_receipt(name: str, run: Callable[..., Steps]) -> Callable[..., Steps]:

@@ -11,6 +11,10 @@ from tests.support.agents import Asked, with_prompt
 from tests.support.model_server import ModelServer, calls, fault
 from tests.support.system import TestSystem
 
+TURN_ORIGINS = (
+    "SELECT group_concat(DISTINCT kind), profile, agent, model FROM records "
+    "JOIN origins ON origins.id = records.origin GROUP BY profile, agent, model ORDER BY profile"
+)
 CHECKPOINTS = "SELECT thread FROM checkpoints"
 
 
@@ -105,6 +109,20 @@ def test_unknown_tools_and_invalid_arguments_are_results(
         "the arguments are no JSON object",
         "query: Input should be a valid string",
     ]
+
+
+def test_all_that_a_turn_writes_has_one_origin(system: TestSystem, model: ModelServer) -> None:
+    asked = Asked(system, model, tools=["remember"])
+    for key in "ab":
+        remember_in(asked, key=key, value="yes")
+
+    origins = system.rows(asked.uid, TURN_ORIGINS)
+
+    assert len(origins) == 2
+    for _, profile, agent, name in origins:
+        assert profile.startswith("turn:") and (agent, name) == ("bot_", "stub")
+    kinds = {"memory.episode", "memory.fact", "memory.step"}
+    assert [set(found.split(",")) for found, *_ in origins] == [kinds, kinds]
 
 
 def test_malformed_tool_calls_are_results(system: TestSystem, model: ModelServer) -> None:

@@ -4,6 +4,7 @@ from msgspec import Struct
 
 from memrelay.bus.client.resp import Word, pack
 from memrelay.bus.keys import input_key
+from memrelay.bus.streams.via import NO_VIA, Via
 
 # Characters of a producer ID.
 LONGEST_ID = 256
@@ -35,6 +36,7 @@ class NewEntry(Struct, frozen=True):
     store: str = ""
     actor: str = ""
     traceparent: str = ""  # the trace context (W3C) of the sender
+    via: Via = NO_VIA  # how it came in
 
     def words(self) -> list[Word]:
         """Return the command that appends the entry."""
@@ -60,6 +62,8 @@ class NewEntry(Struct, frozen=True):
             words += "published", "1"
         if self.traceparent:
             words += "traceparent", self.traceparent
+        if self.via is not NO_VIA:
+            words += "via", self.via.pack()
         return words
 
     def pack(self) -> bytes:

@@ -10,7 +10,13 @@ import typer
 
 from memrelay.bus.request import NewCall, Requester
 from memrelay.cli.composition import bus_address, fail, find_uid, make_seal_keys, run
-from memrelay.cli.foreign_import import SHARE, ForeignImport, import_foreign, split_calls
+from memrelay.cli.foreign_import import (
+    SHARE,
+    ForeignImport,
+    import_foreign,
+    make_label,
+    split_calls,
+)
 from memrelay.cli.operation_command import ACTOR, AnswerTimeout
 from memrelay.cli.options import Json, Pipeline
 from memrelay.cli.settings import Settings
@@ -230,6 +236,7 @@ def _import_export(
 ) -> None:
     async def command(settings: Settings) -> Counter[str]:
         verify_export(file)
+        label = make_label(file.name)
         uid = await find_uid(settings, pipeline)
         total, keys = Counter[str](added=0, same=0, replaced=0), make_seal_keys(settings)
         # Sealed here, since a line may be sent in pieces.
@@ -237,7 +244,7 @@ def _import_export(
         sealed = ((name, seal_line(line)) for name, line in read_export(file))
         async with Requester(bus_address(settings)) as requester:
             for name, lines in split_calls(sealed, settings.bus.max_message_bytes // SHARE):
-                data = orjson.dumps(lines | {"replace": replace})
+                data = orjson.dumps(lines | {"replace": replace, "label": label})
                 data = await keys.seal_input(uid, IMPORT, data)
                 target = store or name.replace(UID, uid)
                 answer = await requester.call(NewCall(uid, IMPORT, data, True, target, ACTOR), wait)

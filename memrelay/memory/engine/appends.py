@@ -22,16 +22,17 @@ from memrelay.memory.search.text.words import parts_of
 LONG = 4096
 # A search merges all texts first. These bounds limit its delay to about 0.3 s.
 MAX_RECORDS, MAX_CHARACTERS = 32, 4 << 20
-INSERT = RowInsert("appended", "row, text, changed_at, born")
+INSERT = RowInsert("appended", "row, text, changed_at, born, origin")
 ROWS = "SELECT DISTINCT row FROM appended"
-TEXTS = "SELECT text, changed_at, born FROM appended WHERE row = ? ORDER BY n"
+TEXTS = "SELECT text, changed_at, born, origin FROM appended WHERE row = ? ORDER BY n"
 MERGE = (
-    "UPDATE records SET content = ?, parts = ?, updated_at = ?, born = ?, number = number + ?, "
-    "crc = crc & 0x7FFFFFFF00000000 | ? WHERE row = ?"
+    "UPDATE records SET content = ?, parts = ?, updated_at = ?, born = ?, origin = ?, "
+    "number = number + ?, crc = crc & 0x7FFFFFFF00000000 | ? WHERE row = ?"
 )
 DELETE = "DELETE FROM appended WHERE row = ?"
-NUMBER, UPDATED_AT, BORN, CRC, KIND, EXPIRES_AT, DATA = map(
-    columns.STATE.index, ("number", "updated_at", "born", "crc", "kind", "expires_at", "data")
+NUMBER, UPDATED_AT, BORN, ORIGIN, CRC, KIND, EXPIRES_AT, DATA = map(
+    columns.STATE.index,
+    ("number", "updated_at", "born", "origin", "crc", "kind", "expires_at", "data"),
 )
 LOWER_BITS = 0xFFFFFFFF
 # Characters of the end of a long record with which a text to append is checked.
@@ -62,12 +63,15 @@ class LongRecord:
         """Return the record's data as text, "" for none."""
         return self.state[DATA] or ""
 
-    def extend(self, text: str, now_ms: int, born: int) -> None:
-        """Update the state to that after an append, the change with the number `born`."""
+    def extend(self, text: str, now_ms: int, change: tuple[int, int]) -> None:
+        """Update the state to that after an append. `change` has the numbers of the change and of
+        its origin.
+        """
         encoded, state = text.encode(), list(self.state)
         self.length, self.size = self.length + len(text), self.size + len(encoded)
         self.end = None
-        state[NUMBER], state[UPDATED_AT], state[BORN] = state[NUMBER] + 1, now_ms, born
+        state[NUMBER], state[UPDATED_AT] = state[NUMBER] + 1, now_ms
+        state[BORN], state[ORIGIN] = change
         if (crc := state[CRC]) is not None:
             state[CRC] = crc & ~LOWER_BITS | crc32(encoded, crc & LOWER_BITS)
         self.state = tuple(state)
@@ -127,10 +131,10 @@ class AppendTable:
         self._by_guid[record.guid] = record
         return record
 
-    def add(self, record: LongRecord, text: str, now_ms: int, born: int) -> None:
-        """Append a text to a record, in the change with the number `born`."""
-        self._new.append((record.row, text, now_ms, born))
-        record.extend(text, now_ms, born)
+    def add(self, record: LongRecord, text: str, now_ms: int, change: tuple[int, int]) -> None:
+        """Append a text to a record. `change` has the numbers of the change and of its origin."""
+        self._new.append((record.row, text, now_ms, *change))
+        record.extend(text, now_ms, change)
         self._records.move_to_end(record.row)
 
     def find_end(self, record: LongRecord) -> str:
@@ -138,7 +142,7 @@ class AppendTable:
         if record.end is None:
             self.flush()
             content = self._connection.execute(END_OF_CONTENT, (-SEAM, record.row)).get
-            added = [text for text, _, _ in self._connection.execute(TEXTS, (record.row,))]
+            added = [text for text, *_ in self._connection.execute(TEXTS, (record.row,))]
             record.end = "".join((content, *added))[-SEAM:]
         return record.end
 
@@ -163,10 +167,9 @@ class AppendTable:
         place = next(stored_records(self._connection, " WHERE row = ?", [row]), None)
         if place is None or not texts:
             return None
-        content = place.content + "".join([text for text, _, _ in texts])
-        _, updated_at, born = texts[-1]
+        content = place.content + "".join([text for text, *_ in texts])
+        _, updated_at, born, origin = texts[-1]
         crc = content_checksum(content)
-        self._connection.execute(
-            MERGE, (content, parts_of(content), updated_at, born, len(texts), crc, row)
-        )
+        values = (content, parts_of(content), updated_at, born, origin, len(texts), crc, row)
+        self._connection.execute(MERGE, values)
         return place

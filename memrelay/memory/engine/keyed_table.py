@@ -114,6 +114,7 @@ def new_state(guid: str, kind: str, now_ms: int, actor: str) -> State:
         valid_from=None,
         valid_to=None,
         born=0,
+        origin=0,
         crc=None,
         content="",
     )

@@ -53,8 +53,8 @@ from memrelay.memory.search.text.words import parts_of
 Scores = dict[int, float]
 NEW, READ = column_list(columns.NEW), column_list(columns.READ)
 EXTRAS, STATE = column_list(columns.EXTRAS), column_list(columns.STATE)
-INSERT = RowInsert("records", f"{NEW}, crc, parts, born", "row")
-INSERT_TURNS = RowInsert("records", f"{NEW}, crc, parts, born, thread, seq", "row")
+INSERT = RowInsert("records", f"{NEW}, crc, parts, born, origin", "row")
+INSERT_TURNS = RowInsert("records", f"{NEW}, crc, parts, born, origin, thread, seq", "row")
 INSERT_STATES = RowInsert("records", f"{STATE}, content, parts", "row")
 PUT_BACK = (
     f"INSERT INTO records(row, {STATE}, content, parts) "
@@ -69,15 +69,15 @@ COUNT = "SELECT count(*) FROM records AS r"
 MATCHING = "r.row IN (SELECT rowid FROM {0} WHERE {0} MATCH ?)"
 NOT_MATCHING = "r.row NOT IN (SELECT rowid FROM {index} WHERE {index} MATCH ?)"
 UPDATE_CONTENT = (
-    "UPDATE records SET content = ?, parts = ?, updated_at = ?, born = ?, number = number + 1, "
-    "crc = crc & 0x7FFFFFFF00000000 | ? WHERE row = ?"
+    "UPDATE records SET content = ?, parts = ?, updated_at = ?, born = ?, origin = ?, "
+    "number = number + 1, crc = crc & 0x7FFFFFFF00000000 | ? WHERE row = ?"
 )
 SELECT_EXTRAS = f"SELECT {EXTRAS} FROM records WHERE guid = ?"
 AT_ROW = f"SELECT {READ} FROM records WHERE row = ?"
 STATE_VALUES = (
     "scope = ?, kind = ?, tags = ?, key = ?, owner = ?, data = ?, expires_at = ?, in_context = ?, "
     "encrypted = ?, valid_from = ?, valid_to = ?, updated_at = ?, crc = ?, born = ?, "
-    "number = number + 1 WHERE row = ?"
+    "origin = ?, number = number + 1 WHERE row = ?"
 )
 # Keeps the vector: triggers delete it only if its content or source changes.
 OVERWRITE_METADATA = f"UPDATE records SET {STATE_VALUES}"
@@ -121,6 +121,7 @@ class RecordTable:
         # Collects the rows that are edited and deleted, if a reader needs them.
         self.changes: Changes | None = None
         self.versions = VersionTable(connection)
+        self._origins = self.versions.origins
         self.appends = AppendTable(connection)
         # The features of the store, which `Store.compose` sets.
         self.path = WritePath()
@@ -158,12 +159,24 @@ class RecordTable:
         for hook in self.hooks.values():
             hook.reset()
 
-    def set_actor(self, now_ms: int, actor: str, reason: str = "") -> None:
+    def set_actor(
+        self,
+        now_ms: int,
+        actor: str,
+        reason: str = "",
+        origin: tuple[str, ...] = (),
+        input_id: str = "",
+    ) -> None:
         """Set the time (Unix ms), actor and reason of the following changes.
 
-        The time also decides which records have expired.
+        The time also decides which records have expired. `origin` has the values of Origin, by
+        default only the actor. `input_id` is the id of the input that makes the changes.
         """
         self.versions.current_act = (now_ms, actor, reason)
+        origins = self._origins
+        origins.current = origin = origin or (actor, "", "", "", "", "", "")
+        origins.number = origins.known.get(origin, 0)
+        origins.input_id = input_id
 
     def announce(
         self, change: ChangeType, subject: str, data: Mapping[str, Any] | None = None
@@ -200,7 +213,8 @@ class RecordTable:
         crc = checksum(beginning(scope, kind, source, tags), guid, content)
         if (parts := parts_of(content)) is not None:
             self._index.has_new_parts = True
-        self._new.append((self.last_row, *record, crc, parts, born))
+        origin = self._origins.number or self._origins.add()
+        self._new.append((self.last_row, *record, crc, parts, born, origin))
 
     def insert_turn(
         self, record: tuple[str, str, str, str, str, str, int, int], thread: str, seq: int | None
@@ -229,7 +243,8 @@ class RecordTable:
         self.last_row += 1
         self.announce(CREATED, new.guid, RESTORATION if is_restored else None)
         seq = self._next_seq(new.thread, new.seq) if new.thread else None
-        stored = new._replace(seq=seq, born=self.count_change(), crc=new.checksum())
+        born, origin = self.count_change(), self._origins.add()
+        stored = new._replace(seq=seq, born=born, origin=origin, crc=new.checksum())
         parts = parts_of(new.content)
         self._index.has_new_parts |= parts is not None
         self._new_states.append((self.last_row, *stored, parts))
@@ -334,9 +349,9 @@ class RecordTable:
                 self.overwrite(place, admitted, what, event=event, is_admitted=True)
                 return
         born = self._record_change(place, what, new, APPEND if what == "append" else None)
-        self._connection.execute(
-            UPDATE_CONTENT, (new, parts_of(new), now_ms, born, content_checksum(new), place.row)
-        )
+        origin, crc = self._origins.add(), content_checksum(new)
+        values = (new, parts_of(new), now_ms, born, origin, crc, place.row)
+        self._connection.execute(UPDATE_CONTENT, values)
 
     def growing(self, guid: str, filters: Filters) -> LongRecord | None:
         """Return the record that `by_guid` or else `oldest` finds, if it has appended texts."""
@@ -357,7 +372,7 @@ class RecordTable:
         born = self.count_change()
         self.versions.add_begun(record.state, record.length, record.row)
         self.announce(UPDATED, record.guid, APPEND)
-        self.appends.add(record, text, now_ms, born)
+        self.appends.add(record, text, now_ms, (born, self._origins.add()))
         if self.path.admit:
             record.end = (end + text)[-SEAM:]
 
@@ -487,7 +502,7 @@ class RecordTable:
             wanted = self.admit(wanted, place.state)
         data = {EVENT: event} if event else None
         born = self._record_change(place, what, wanted.content, data)
-        crc, before = wanted.checksum(), place.state
+        crc, before, origin = wanted.checksum(), place.state, self._origins.add()
         if wanted.scope != before.scope and wanted.kind in self.hooks:
             self.hooks[wanted.kind].moved(before.scope, wanted.scope)
         is_same = (wanted.content, wanted.source) == (before.content, before.source)
@@ -498,12 +513,13 @@ class RecordTable:
                 *texts,
                 *(wanted.scope, wanted.kind, wanted.tags, wanted.key, wanted.owner, wanted.data),
                 *(wanted.expires_at, wanted.in_context, wanted.encrypted),
-                *(wanted.valid_from, wanted.valid_to, wanted.updated_at, crc, born, place.row),
+                *(wanted.valid_from, wanted.valid_to, wanted.updated_at),
+                *(crc, born, origin, place.row),
             ),
         )
         self.expiry.concerns |= wanted.expires_at is not None
         self.has_periods |= (wanted.valid_from, wanted.valid_to) != (None, None)
-        return wanted._replace(crc=crc, born=born, number=before.number + 1)
+        return wanted._replace(crc=crc, born=born, origin=origin, number=before.number + 1)
 
     def withdraw(self, place: StoredRecord) -> None:
         """Remove a record from a copy of the store. Nothing is announced."""
@@ -691,5 +707,5 @@ def _state_of(record: tuple[str, str, str, str, str, str, int, int]) -> State:
     none = None
     return State(
         guid, 1, scope, kind, source, tags, created_at, updated_at, none, none, none, none, 0, 0,
-        none, none, none, none, 0, none, content,
+        none, none, none, none, 0, 0, none, content,
     )  # fmt: skip

@@ -14,17 +14,19 @@ import apsw
 
 from memrelay.memory.engine.filter_sql import UNEXPIRED, Conditions, has_expired, where
 from memrelay.memory.engine.models import list_rows
+from memrelay.memory.engine.origins import OriginTable
 from memrelay.memory.engine.rows import RowInsert
 from memrelay.memory.records import columns
 from memrelay.memory.records.columns import column_list
 from memrelay.memory.records.record import Record, RecordExtras, beginning, checksum, names_of
 
 STATE = column_list(columns.STATE)
-COLUMNS = f"{STATE}, length, content, what, changed_at, actor, reason, ended, row"
+COLUMNS = f"{STATE}, length, content, what, changed_at, actor, reason, ended, row, ended_by, input"
 INSERT_VERSION = RowInsert("versions", COLUMNS)
 INSERT_DELETED = (
     f"INSERT INTO versions({COLUMNS}) "
-    f"SELECT {STATE}, length(content), content, 'delete', ?, ?, ?, ?, row FROM records AS r"
+    f"SELECT {STATE}, length(content), content, 'delete', ?, ?, ?, ?, row, ?, ? "
+    "FROM records AS r"
 )
 SELECT = f"SELECT {COLUMNS} FROM versions WHERE guid = ? ORDER BY n DESC"
 # Conditions on `versions AS r`: the record ended with this deletion and was not restored.
@@ -86,6 +88,8 @@ class State(NamedTuple):
     valid_to: int | None
     # The number of the change that made it (as_of.py).
     born: int
+    # The number of its origin, 0 if it is not known (origins.py).
+    origin: int
     crc: int | None
     content: str
 
@@ -153,6 +157,10 @@ class Version(NamedTuple):
     # The number of that change, and the row that the record had before it.
     ended: int
     row: int
+    # The number of the change's origin, and the second part of the id of its input: the first one
+    # is the time of the change. None if no input made it.
+    ended_by: int
+    sequence: int | None
 
 
 class VersionTable:
@@ -165,6 +173,7 @@ class VersionTable:
         self._new: list[tuple[Any, ...]] = []
         # The Act of the following changes. A plain tuple, because every message sets one.
         self.current_act: tuple[int, str, str] = Act()
+        self.origins = OriginTable(connection)
         # The number of the last change of a record in the store. RecordTable counts.
         self.last_change = 0
 
@@ -176,6 +185,7 @@ class VersionTable:
     def reset(self) -> None:
         """Drop buffered rows after a rollback."""
         self._new.clear()
+        self.origins.reset()
 
     def add(self, place: "StoredRecord", what: What, after: str | None = None) -> None:
         """Add the state of a record, which the last change ended. `after` is the next content, None
@@ -183,12 +193,12 @@ class VersionTable:
         """
         content = place.content
         kept = None if after is not None and after.startswith(content) else content
-        ended = self.last_change, place.row
+        ended = self._end(place.row)
         self._new.append((*place.values, len(content), kept, what, *self.current_act, *ended))
 
     def add_begun(self, state: tuple[Any, ...], length: int, row: int) -> None:
         """Add a state whose content of `length` characters begins the next one, after an append."""
-        ended = self.last_change, row
+        ended = self._end(row)
         self._new.append((*state, length, None, "append", *self.current_act, *ended))
 
     def add_absence(self, state: tuple[Any, ...]) -> None:
@@ -196,16 +206,22 @@ class VersionTable:
 
         `state` has the number after the deleted one's.
         """
-        ended = self.last_change, 0
+        ended = self._end(0)
         self._new.append((*state, None, None, "restore", *self.current_act, *ended))
+
+    def _end(self, row: int) -> tuple[int, int, int, int | None]:
+        """Return what a version has of the current change, beside its act."""
+        return self.last_change, row, self.origins.add(), self.origins.sequence_number()
 
     def add_deleted(self, where: str, values: list[Any]) -> None:
         """Add the records that a WHERE clause on `records AS r` selects, before
         they are deleted.
         """
         self.flush()
+        ended, _, origin, number = self._end(0)
         self._connection.execute(
-            f"{INSERT_DELETED}{where} ORDER BY row", (*self.current_act, self.last_change, *values)
+            f"{INSERT_DELETED}{where} ORDER BY row",
+            (*self.current_act, ended, origin, number, *values),
         )
 
     def flush(self) -> None:
@@ -241,6 +257,8 @@ class VersionTable:
             reason,
             ended,
             row,
+            ended_by,
+            sequence,
         ) in self._connection.execute(SELECT, (guid,)):
             there, follows = length is not None, state[1] == number - 1
             if kept is not None:
@@ -253,7 +271,7 @@ class VersionTable:
             if there and content is None:
                 continue
             then, act = State._make((*state, content or "")), Act(changed_at, actor, reason)
-            yield Version(then, there, what, act, ended, row)
+            yield Version(then, there, what, act, ended, row, ended_by, sequence)
 
     def count_of(self, guid: str) -> int:
         """Return the number of versions of a record."""

@@ -32,10 +32,11 @@ STATE = (
     "valid_from",
     "valid_to",
     "born",
+    "origin",
     "crc",
 )
 # Columns of an exported record or version, in the order of Exported.
-EXPORTED = (*STATE[:-2], "content")
+EXPORTED = (*STATE[:-3], "content")
 OrderBy = Literal["created_at", "updated_at", "uses", "seen_at"]
 Direction = Literal["asc", "desc"]
 COLUMNS: dict[str, str] = {

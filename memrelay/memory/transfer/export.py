@@ -361,7 +361,7 @@ LATER_VERSIONS = "DELETE FROM versions WHERE guid = ? AND number >= ?"
 UNKNOWN_VALUES = "SELECT created_at, updated_at, seq FROM records WHERE guid = ?"
 VERSION_NUMBER = "SELECT number FROM records WHERE guid = ?"
 # All columns of a record except its checksum and content, and the number of its change.
-get_columns = attrgetter(*State._fields[:-3])
+get_columns = attrgetter(*State._fields[:-4])
 DIFFERS = "the store has different data"
 
 
@@ -581,8 +581,9 @@ class Imports(StoreTable):
         self._connection.execute(LATER_VERSIONS, (version.guid, version.number))
         # It belongs to no state of this store before or after this change (engine/as_of.py).
         self._records.versions.last_change = change = self._records.versions.last_change + 1
+        origin = self._records.versions.origins.add()
         row = (
-            *to_state(version)._replace(born=change)[:-1],
+            *to_state(version)._replace(born=change, origin=origin)[:-1],
             ended.length,
             version.content,
             ended.what,
@@ -591,6 +592,8 @@ class Imports(StoreTable):
             ended.reason,
             change,
             0,
+            origin,
+            None,
         )
         INSERT_VERSION.run(self._connection, [row])
 
@@ -619,7 +622,7 @@ class Imports(StoreTable):
 
 def to_state(record: Exported) -> State:
     """Return the state, with its checksum if its content is known."""
-    state = State._make((*get_columns(record), 0, None, record.content or ""))
+    state = State._make((*get_columns(record), 0, 0, None, record.content or ""))
     if record.content is None:
         return state
     common = beginning(record.scope, record.kind, record.source, record.tags)

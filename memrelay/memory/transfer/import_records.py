@@ -7,6 +7,7 @@ from typing import Annotated, Protocol
 from pydantic import Field
 
 from memrelay.memory.engine.models import container_kinds, list_named_hooks, load
+from memrelay.memory.engine.origins import IMPORT as ORIGIN
 from memrelay.memory.engine.split_texts import MAX_CHARACTERS, SplitTexts
 from memrelay.memory.engine.store import Transaction
 from memrelay.memory.engine.versions import State
@@ -16,6 +17,8 @@ from memrelay.memory.records.ids import uid_of, uid_of_store
 from memrelay.memory.transfer import IMPORT, MAX_LINES
 from memrelay.memory.transfer.export import ROW_TABLES, Imports, Line, read_line, to_state
 
+# Characters of the name of an import.
+MAX_LABEL = 200
 Lines = Annotated[tuple[str, ...], Field(max_length=MAX_LINES)]
 
 
@@ -43,6 +46,9 @@ class ImportRecords:
     by the rules of entries.create."""
     check_only: bool = False
     """With `skip_conflicts`: whether to only count, and change nothing."""
+    label: Annotated[str, Field(max_length=MAX_LABEL)] = ""
+    """A name of the import, by which it can be undone. Its calls have the same one. By default,
+    each call is an import with the id of its input."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +89,7 @@ def import_records(tx: Transaction, call: ImportRecords, context: Context) -> Im
             raise Refused("the pieces of a long line are out of order; start the import again")
         return Imported(0, 0, 0)
     lines = _read_lines(tx, call)
+    tx.records.versions.origins.replace(profile=f"{ORIGIN}{call.label or context.input_id}")
     if call.skip_conflicts:
         return _TolerantImport(tx, call, context).run(lines)
     imports = tx.table(Imports)

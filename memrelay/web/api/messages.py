@@ -18,12 +18,14 @@ from memrelay.bus.streams.log import (
     read_log,
     read_log_backward,
 )
+from memrelay.bus.streams.via import NO_VIA
 from memrelay.memory.errors import StoreBroken, StoreBusy
 from memrelay.pipelines.commands import hint_for, list_commands
 from memrelay.web.api.answers import json_response, page_response, parse_limit, refuse_unknown
 from memrelay.web.api.directory import Served
 from memrelay.web.api.listener import follow_live
-from memrelay.web.auth.access import requires
+from memrelay.web.auth.access import get_caller, requires
+from memrelay.web.auth.authorizer import make_via
 from memrelay.web.auth.revocation import end_when_revoked
 from memrelay.web.openapi.route_docs import (
     LOG_CURSOR_SCHEMA,
@@ -68,7 +70,9 @@ async def send(request: web.Request) -> web.Response:
         limits=get_services(request).options,
     )
     message_id = parse_message_id(request)
-    entry = NewEntry(served.deployed.uid, data, swarm, producer_id=message_id)
+    via = make_via(get_caller(request), "rest")
+    via = via if via.key else NO_VIA  # A key is worth a longer entry.
+    entry = NewEntry(served.deployed.uid, data, swarm, producer_id=message_id, via=via)
     return await append_entry(request, entry, message_id)
 
 

@@ -69,7 +69,7 @@ from memrelay.web.api.operation_routes import (
     scopes_of,
 )
 from memrelay.web.auth.access import get_caller, requires
-from memrelay.web.auth.authorizer import Caller
+from memrelay.web.auth.authorizer import Caller, make_via
 from memrelay.web.auth.identity import identity_of, refuse_vouched
 from memrelay.web.auth.revocation import end_when_revoked
 from memrelay.web.server.errors import (
@@ -199,6 +199,7 @@ def _make_call(
         store,
         get_caller(request).name or NO_KEY_ACTOR,
         _parse_call_id(request) if operation.mutates else "",
+        via=make_via(get_caller(request), "rest"),
     )
 
 

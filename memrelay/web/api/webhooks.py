@@ -12,9 +12,11 @@ from functools import wraps
 from typing import Any
 
 from aiohttp import hdrs, web
+from msgspec.structs import replace
 
 from memrelay.bus.errors import BusError, NoAnswer
 from memrelay.bus.streams.entry import LONGEST_ID, NewEntry, is_valid_id
+from memrelay.bus.streams.via import Via
 from memrelay.guarded_http.rules import HOP_HEADER
 from memrelay.logs import get_logger
 from memrelay.memory.errors import Refused, ResultTooLarge, StoreBroken, StoreBusy
@@ -23,7 +25,7 @@ from memrelay.pipelines.expressions import parse_json_text
 from memrelay.web.api.answers import json_response
 from memrelay.web.api.directory import Served
 from memrelay.web.api.messages import append_entry, parse_message_id
-from memrelay.web.auth.access import RouteHandler, authenticates_itself
+from memrelay.web.auth.access import CALLER, RouteHandler, authenticates_itself
 from memrelay.web.auth.webhook_auth import (
     SVIX_ID,
     Authenticated,
@@ -301,6 +303,8 @@ async def _deliver(
     envelopes = make_envelopes(agent, webhook, services.options)
     producer_id = f"{alias}{ID_SEPARATOR}{message_id}" if message_id else ""
     entries = _make_entries(uid, alias, envelopes, producer_id, _read_hop(request))
+    via = _make_via(request, "webhook:kilroy" if is_kilroy else "webhook", authenticated)
+    entries = [replace(entry, via=via) for entry in entries]
     if len(entries) == 1:
         return await append_entry(request, entries[0], message_id)
     appended = request[APPENDED] = await services.requester.ingress.append_all(entries)
@@ -329,6 +333,13 @@ def _make_entries(
         )
         for number, data in enumerate(envelopes, 1)
     ]
+
+
+def _make_via(request: web.Request, profile: str, authenticated: Authenticated) -> Via:
+    """Return the way in of a webhook, which is part of the origin of what it writes."""
+    caller = request.get(CALLER)
+    verdict = "verified" if authenticated.verified else "unverified"
+    return Via(profile, verdict, key="" if caller is None else caller.key)
 
 
 async def _deliver_from_sender(
@@ -373,6 +384,8 @@ async def _deliver_from_sender(
     envelopes = make_envelopes(agent, webhook, services.options)
     producer_id = ID_SEPARATOR.join(parts) if message_id else ""
     entries = _make_entries(uid, alias, envelopes, producer_id, _read_hop(request))
+    via = _make_via(request, f"webhook:{sender.name}", authenticated)
+    entries = [replace(entry, via=via) for entry in entries]
     if len(entries) > 1:
         appended = request[APPENDED] = await services.requester.ingress.append_all(entries)
     elif "wait" in request.query:

@@ -6,6 +6,7 @@ from typing import NamedTuple, Protocol
 
 from aiohttp import hdrs, web
 
+from memrelay.bus.streams.via import Via
 from memrelay.memory.control.catalog import Catalog
 from memrelay.memory.control.keys import ALL, SCOPES, InvalidKey, Key, Session, check_key, digest_of
 from memrelay.memory.errors import StoreBroken, StoreBusy
@@ -162,6 +163,12 @@ def _list_secrets(agent: CheckedAgent) -> tuple[str, ...]:
     """Return the references of an agent's webhook and block."""
     sent = (reference for reference, _ in agent.args.sent_secrets)
     return (agent.token, agent.verify, *agent.secrets, *agent.args.secrets, *sent)
+
+
+def make_via(caller: Caller, profile: str) -> Via:
+    """Return the way in of a caller's message or call. A browser has the profile `console`."""
+    key = caller.name if caller.token is not None else caller.key
+    return Via("console" if caller.session else profile, key=key)
 
 
 # The caller on loopback until the first key exists.

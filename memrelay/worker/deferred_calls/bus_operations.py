@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from memrelay.blocks.async_call import OperationFailed, OperationUnavailable
-from memrelay.blocks.contract import Agent, Shared
+from memrelay.blocks.contract import Shared
 from memrelay.bus.client.url import Address
 from memrelay.bus.errors import (
     BusBusy,
@@ -22,9 +22,12 @@ from memrelay.bus.errors import (
 )
 from memrelay.bus.request import REFUSED, SNAPSHOT_PENDING, UNAVAILABLE, NewCall, Requester
 from memrelay.bus.streams.ingress import IngressLimits
+from memrelay.bus.streams.via import Via
 from memrelay.guarded_http.rules import PUBLIC_ONLY, OutgoingRules
 from memrelay.logs import get_logger
+from memrelay.memory.engine.origins import TURN
 from memrelay.memory.operations import RECEIPT, all_operations, find_operation
+from memrelay.pipelines.plan import PlannedAgent
 from memrelay.pipelines.secret_references import SecretResolver
 
 log = get_logger(__name__)
@@ -98,16 +101,18 @@ class BusOperations:
 
 
 class CallOperations:
-    """The operations that one deferred call calls on its pipeline, as its agent. With `receipts`,
-    its reads leave receipts with the id of the call.
+    """The operations that one deferred call calls on its pipeline, as its agent. If the
+    agent has `receipts`, its reads leave receipts with the id of the call.
     """
 
-    def __init__(
-        self, bus: BusOperations, agent: Agent, deferred_call_id: str, *, receipts: bool
-    ) -> None:
+    def __init__(self, bus: BusOperations, subscriber: PlannedAgent, deferred_call_id: str) -> None:
+        agent = subscriber.agent
         self._bus, self._uid, self._actor = bus, agent.pipeline, agent.name
         self._deferred_call_id, self._count = deferred_call_id, 0
-        self._receipts = receipts
+        self._receipts = subscriber.receipts
+        model = getattr(subscriber.args, "model", "")
+        profile = f"{TURN}{deferred_call_id.partition('/')[2]}" if model else ""
+        self._via = Via(profile, agent=agent.alias, model=model)
 
     async def call(
         self, name: str, given: Mapping[str, Any], store: str, key: str, as_of: str = ""
@@ -134,6 +139,7 @@ class CallOperations:
             self._actor,
             f"{self._deferred_call_id}/{number}" if operation.mutates else "",
             as_of=as_of,
+            via=self._via,
         )
         answer = await self._bus.send(call)
         if (error := answer.get("error")) is not None:

@@ -74,6 +74,8 @@ def carry_out(
         lambda other: open_for_read(work.plan, other, (now_ms, call.actor)),
         work.plan.timezone,
         work.plan.uid,
+        origin=(call.actor, "", *work.via),
+        input_id=work.id,
     )
     tx = begin(memory_id)
     if not (tx.records.path.admit and call.operation.mutates):

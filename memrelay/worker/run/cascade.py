@@ -14,6 +14,7 @@ from memrelay.bus.keys import PublicSwarm
 from memrelay.bus.message import ENVELOPE_FACTOR, Message
 from memrelay.memory.admission import Stops, run_stoppable
 from memrelay.memory.engine.inbox import Pending
+from memrelay.memory.engine.origins import TURN
 from memrelay.memory.engine.store import Store
 from memrelay.memory.engine.stores import OpenStores
 from memrelay.memory.errors import PolicyStop, Refused
@@ -128,7 +129,13 @@ class Cascade:
                 self._add_pending(subscriber, swarm, message, hop)
                 return
             outcome.store, tx = memory_id, self.touched.get(memory_id) or self.begin(memory_id)
-            tx.records.set_actor(self._now_ms, agent.name)
+            work = self._work
+            origin: tuple[str, ...]
+            if work.got is None:
+                origin = agent.name, work.message.sender, *work.via[:3], agent.alias, ""
+            else:
+                origin = _find_origin(work, subscriber)
+            tx.records.set_actor(self._now_ms, agent.name, "", origin, work.id)
         call = Call(agent, message, self._now_ms, self._bounds, self, tx)
         self.calling = subscriber
         try:
@@ -274,7 +281,7 @@ class Cascade:
             subscriber.agent.alias,
             swarm,
             hop,
-            encode_kept(message, work.traceparent),
+            encode_kept(message, work.traceparent, work.via),
             outcome.root,
             work.reply,
             self._now_ms,
@@ -296,7 +303,7 @@ class Cascade:
             subscriber.agent.alias,
             swarm,
             hop,
-            encode_kept(message),
+            encode_kept(message, via=self._work.via),
             outcome.root,
             "",
             parked.due,
@@ -336,3 +343,14 @@ def _pass_gate(subscriber: PlannedAgent | None, work: Input) -> PlannedAgent:
         return subscriber
     gate = FlowGate(subscriber.flow, subscriber.block_handle)
     return replace(subscriber, handle=gate.release(work.flow, work.key))
+
+
+def _find_origin(work: Input, subscriber: PlannedAgent) -> tuple[str, ...]:
+    """Return the origin of what an agent writes after the deferred call that it has waited for.
+
+    The turn of a model is one origin.
+    """
+    agent, (profile, verdict, key, *_) = subscriber.agent, work.via
+    model = getattr(subscriber.args, "model", "") if agent.alias == work.only_agent else ""
+    profile = f"{TURN}{work.id}" if model else profile
+    return agent.name, work.message.sender, profile, verdict, key, agent.alias, model

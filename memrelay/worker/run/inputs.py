@@ -8,10 +8,11 @@ from msgspec.structs import replace
 
 from memrelay.blocks.contract import Got
 from memrelay.bus.client.resp import SwarmMessage
-from memrelay.bus.codec import decode, decode_kept, encode, encode_kept, find_traceparent
+from memrelay.bus.codec import decode, decode_kept, encode, encode_kept, find_traceparent, find_via
 from memrelay.bus.errors import MalformedMessage, MessageTooLong
 from memrelay.bus.keys import reply_channel
 from memrelay.bus.message import MAX_WEBHOOK_BYTES, PLAIN, Message, new_message
+from memrelay.bus.streams.via import NO_VIA, Via, parse_via
 from memrelay.memory.engine.idempotency import CALL_KEY_PREFIX
 from memrelay.memory.engine.inbox import RETRY_SUFFIX, Pending
 from memrelay.memory.operations import Operation, all_operations, find_operation, is_dry_run
@@ -101,6 +102,8 @@ class Input(Struct, gc=False):
     flow: bytes = b""
     # The trace context that its retries and continuations keep; only a worker with tracing sets it.
     traceparent: str = ""
+    # How it came in, which its retries and continuations keep.
+    via: Via = NO_VIA
 
     @property
     def texts(self) -> tuple[bytes, ...]:
@@ -203,7 +206,7 @@ def decode_entry(entry: Entry, max_bytes: int, trusted: tuple[str, ...] = ()) ->
         work = _decode_for_swarm(entry, data, max_bytes)
     work.hop, work.reply, work.producer_id = int(hop[:9]), entry.reply, entry.text(b"id")
     work.published = Published.CHANNEL if entry.field(b"published") else Published.NO
-    work.replay_entry = entry.replay_entry
+    work.replay_entry, work.via = entry.replay_entry, parse_via(entry.text(b"via"))
     work.needs_inbox_row = bool(work.producer_id or work.replay_entry)
     if work.swarm in plan.public and not work.only_agent:
         _mark_public(work, entry)
@@ -340,6 +343,7 @@ def _decode_call(entry: Entry, data: bytes, max_bytes: int) -> Input:
         first_kept=0,
         replay_entry=entry.replay_entry,
         call=call,
+        via=parse_via(entry.text(b"via")),
     )
 
 
@@ -373,6 +377,7 @@ def from_pending(pending: Pending, plan: Plan) -> Input:
         got=got,
         flow=pending.flow or b"",
         traceparent=find_traceparent(pending.data),
+        via=find_via(pending.data),
     )
 
 
@@ -384,6 +389,8 @@ def add_parked_fields(work: Input, parked: Pending) -> None:
     from outside.
     """
     work.got = parse_result(parked) or work.got
+    if work.via is NO_VIA:
+        work.via = find_via(parked.data)
     message, parked_message = work.message, decode_kept(parked.data)
     if parked.agent == work.only_agent and encode(message) == encode(parked_message):
         vouched = dict.fromkeys((*message.vouched, *parked_message.vouched))
@@ -402,7 +409,7 @@ def to_pending(work: Input, due: int) -> Pending:
         work.only_agent,
         work.swarm,
         work.hop,
-        encode_kept(work.message, work.traceparent),
+        encode_kept(work.message, work.traceparent, work.via),
         work.root or work.id,
         work.reply,
         due,

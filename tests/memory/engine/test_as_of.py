@@ -45,6 +45,12 @@ UNDO_MIGRATION = """
 DROP TABLE memory_versions;
 ALTER TABLE memories DROP COLUMN born;
 DROP TABLE IF EXISTS receipts;
+DROP TABLE origins;
+ALTER TABLE records DROP COLUMN origin;
+ALTER TABLE versions DROP COLUMN origin;
+ALTER TABLE versions DROP COLUMN ended_by;
+ALTER TABLE versions DROP COLUMN input;
+ALTER TABLE appended DROP COLUMN origin;
 DROP TABLE moments;
 ALTER TABLE commits DROP COLUMN changes;
 ALTER TABLE appended DROP COLUMN born;

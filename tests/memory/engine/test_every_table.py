@@ -47,6 +47,11 @@ TABLES = {
     "versions": Table("version"),
     "moments": Table("belongs to the states of this file", is_salvaged=False),
     "appended": Table("merged into its record"),
+    "origins": Table(
+        "an import is an origin of its own",
+        "INSERT INTO origins VALUES (NULL, :text, '', '', '', '', '', ''), "
+        "(NULL, 'a', :text, :text, :text, :text, :text, :text)",
+    ),
     "entries": Table("record"),
     "entry_lines": Table(DERIVED, is_salvaged=False),
     "entries_seen": Table(DERIVED, is_salvaged=False),

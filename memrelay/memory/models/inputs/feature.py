@@ -79,7 +79,7 @@ def _fields_of(work: Any) -> list[bytes]:
     address = [b"agent", work.only_agent] if work.only_agent else [b"swarm", work.swarm]
     fields = [*address, b"data", work.texts[0], b"id", work.producer_id]
     fields += [b"hop", str(work.hop or ""), PUBLISHED, "1" if work.published > 0 else ""]
-    fields += [TRACEPARENT, work.traceparent]
+    fields += [TRACEPARENT, work.traceparent, b"via", work.via.pack() if any(work.via) else ""]
     encoded = [one if isinstance(one, bytes) else one.encode() for one in fields]
     pairs = zip(encoded[::2], encoded[1::2], strict=True)
     return [part for name, value in pairs if value for part in (name, value)]

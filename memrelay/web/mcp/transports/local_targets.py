@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from memrelay.bus.errors import BusError
 from memrelay.bus.request import SNAPSHOT_PENDING, UNAVAILABLE, NewCall, Requester
 from memrelay.bus.streams.entry import LONGEST_ID, is_valid_id
+from memrelay.bus.streams.via import Via
 from memrelay.memory.engine.identity import CONTEXTS, VOUCHED
 from memrelay.memory.errors import MemoryFault, StoreBusy
 from memrelay.memory.operations import Operation, known_operation
@@ -77,6 +78,7 @@ class BusTarget:
             self.connection.actor,
             idempotency_key if called.mutates else "",
             as_of=as_of,
+            via=Via("mcp"),
         )
         try:
             output = await self._send(call)

@@ -21,6 +21,7 @@ from memrelay.pipelines.json_text import too_many_keys
 from memrelay.web.api.operation_routes import scopes_of
 from memrelay.web.api.operations import check_command, hide_stored_text, send_call, validate_input
 from memrelay.web.auth.access import get_caller, list_visible, requires
+from memrelay.web.auth.authorizer import make_via
 from memrelay.web.mcp.change_reader import ChangeReaders
 from memrelay.web.mcp.lazy import Lazy
 from memrelay.web.mcp.session import ACTOR, SESSION, TIMEZONE, PipelineName, Session
@@ -220,6 +221,7 @@ class HttpTarget:
             store,
             caller.name or ACTOR,
             call_id if operation.mutates else "",
+            via=make_via(caller, "mcp"),
         )
 
 

@@ -1,0 +1,9 @@
+"""Provenance: where each state of a record came from."""
+
+from memrelay.memory.engine.models import Model, Rows
+
+MODEL = Model(
+    name="provenance",
+    rows=(Rows("origins", row="id", before_records=True),),
+    erase="erasure:OriginErasure",
+)
