@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from memrelay.guarded_http.rules import OutgoingRules
     from memrelay.memory.engine.open_for_read import ReadOnlyStore
     from memrelay.memory.engine.store import Transaction
+    from memrelay.memory.operations import Read
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +86,10 @@ class Ids(Protocol):
 
     def next_deferred_call_id(self) -> str:
         """Return the id of a deferred call that the block returns now."""
+
+    @property
+    def input_id(self) -> str:
+        """Return the id of the input that led to the message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,10 +130,8 @@ class Call(Struct, gc=False):
     # Typed without None: a block knows from its arguments whether it has a store.
     tx: "Transaction" = None  # type: ignore[assignment]
     got: Got | None = None
-    # Notes a read of an agent with `receipts`, None for others. It takes the operation that reads
-    # the same, its input, and (guid, score) of the records found, best first; then `mode` and
-    # `language` of a search.
-    receipt: Callable[..., None] | None = None
+    # The reads of an agent with `receipts`, to which its block adds. None for others.
+    reads: list["Read"] | None = None
 
     @property
     def deferred_call_id(self) -> str:

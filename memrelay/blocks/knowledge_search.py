@@ -33,7 +33,7 @@ from memrelay.memory.models.named_memories.knowledge import (
 )
 from memrelay.memory.models.named_memories.memories import KIND
 from memrelay.memory.models.named_memories.table import MemoryTable
-from memrelay.memory.operations import Context
+from memrelay.memory.operations import Context, Read
 from memrelay.memory.records import data as tag_lists
 from memrelay.memory.records.ids import guid_of
 from memrelay.memory.records.paging import MOST
@@ -103,7 +103,7 @@ def knowledge_search(call: Call, args: KnowledgeArgs) -> Message:
             found = search_knowledge(call.tx, given, context)
         except VectorPending as awaited:
             raise retry_when_ready(awaited) from awaited
-        if call.receipt is not None:
+        if call.reads is not None:
             _note_read(call, replace(given, timezone=context.timezone), found)
     if args.template is None:
         return within_message(call, call.reply_json(found))
@@ -122,9 +122,11 @@ def _search_input(call: Call, args: KnowledgeArgs) -> SearchKnowledge:
 
 def _note_read(call: Call, given: SearchKnowledge, found: Knowledge) -> None:
     """Note the search for a receipt."""
-    assert call.receipt is not None
+    assert call.reads is not None
     records = [(guid_of("me", call.tx.memory_id, one.entry_id), one.score) for one in found.results]
-    call.receipt("knowledge.search", asdict(given) | {"language": DEFAULT_LANGUAGE}, records)
+    call.reads.append(
+        Read("knowledge.search", asdict(given) | {"language": DEFAULT_LANGUAGE}, records)
+    )
 
 
 def _as_record(result: KnowledgeResult) -> Record:

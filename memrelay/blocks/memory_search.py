@@ -25,6 +25,7 @@ from memrelay.bus.message import Message
 from memrelay.memory.engine.filter_sql import Given
 from memrelay.memory.engine.models import load
 from memrelay.memory.errors import VectorPending
+from memrelay.memory.operations import Read
 from memrelay.memory.records.paging import MOST
 from memrelay.memory.records.record import Record
 from memrelay.memory.search.query import (
@@ -143,8 +144,8 @@ def memory_search(call: Call, args: SearchArgs) -> Message | DeferredCall:
             answer = args.answer(call, records)
     except VectorPending as awaited:
         raise retry_when_ready(awaited) from awaited
-    if call.receipt is not None and query.query:
-        _note_read(call, args, query, records)
+    if call.reads is not None and query.query:
+        call.reads.append(_make_read(args, query, records))
     return answer
 
 
@@ -162,16 +163,18 @@ def _search_past(call: Call, args: SearchArgs) -> Message | DeferredCall:
     return read_past(call, args, "records.search", given, limit)
 
 
-def _note_read(call: Call, args: SearchArgs, query: SearchInput, records: list[Record]) -> None:
-    """Note the search for a receipt, as an input of records.search."""
+def _make_read(args: SearchArgs, query: SearchInput, records: list[Record]) -> Read:
+    """Return the search for a receipt, as an input of records.search."""
+    mode, language = query.mode, query.language
     given: dict[str, Any] = {
         "query": query.query,
-        **query.filters,
         "limit": query.limit or min(max(len(records), 1), MOST),
-        "mode": query.mode,
-        "language": query.language,
+        "mode": mode,
+        "language": language,
         "timezone": query.timezone,
     }
+    if query.filters:
+        given |= query.filters
     if query.tags:
         given["tags"] = query.tags
     if args.filter is not None:
@@ -182,6 +185,5 @@ def _note_read(call: Call, args: SearchArgs, query: SearchInput, records: list[R
             "recency_days": args.recency_days,
             "importance": args.importance,
         }
-    assert call.receipt is not None
     found = [(record.guid, record.score) for record in records]
-    call.receipt("records.search", given, found, query.mode, query.language)
+    return Read("records.search", given, found, mode, language)

@@ -25,6 +25,7 @@ from memrelay.memory.models.agent_memory.facts import (
 )
 from memrelay.memory.models.agent_memory.procedures import match_procedure
 from memrelay.memory.models.agent_memory.scopes import GLOBAL, GivenId, Ids
+from memrelay.memory.operations import Read
 from memrelay.memory.search.text.contentless import has_content
 
 # Episodes that a query is compared with.
@@ -99,8 +100,8 @@ def _answer_key(call: Call, args: RecallArgs, ids: Ids, key: str) -> Message:
     name = FactName(key, *ids)
     fact = recall_facts(call.tx, name, make_context(call))
     if fact is not None:
-        if call.receipt is not None:
-            call.receipt("facts.get", asdict(name), [(fact.id, None)])
+        if call.reads is not None:
+            call.reads.append(Read("facts.get", asdict(name), [(fact.id, None)]))
         return call.reply(f"{key} = {value_text(fact.value)}")
     facts = _search_facts(call, args, ids, key)
     return call.reply_json(facts) if facts else call.reply(f"No memory found for key: {key}")
@@ -136,8 +137,9 @@ def _search_facts(call: Call, args: RecallArgs, ids: Ids, query: str) -> list[di
         raise Refused(f"the query has {len(query)} characters; use at most {MAX_QUERY_CHARACTERS}")
     search = SearchFacts(query, *ids, (), args.min_confidence, args.limit)
     facts = search_facts(call.tx, search, make_context(call)).items
-    if call.receipt is not None:
-        call.receipt("facts.search", asdict(search), [(fact.id, None) for fact in facts])
+    if call.reads is not None:
+        found = [(fact.id, None) for fact in facts]
+        call.reads.append(Read("facts.search", asdict(search), found))
     return _shown(facts)
 
 
@@ -149,8 +151,10 @@ def _list_newest(call: Call, args: RecallArgs, ids: Ids) -> list[FactView]:
 
 def _note(call: Call, part: str, query: str, guids: list[str]) -> None:
     """Note a part of the answer that no operation reads alone."""
-    if call.receipt is not None:
-        call.receipt(f"recall ({part})", {"query": query}, [(guid, None) for guid in guids])
+    if call.reads is not None:
+        call.reads.append(
+            Read(f"recall ({part})", {"query": query}, [(guid, None) for guid in guids])
+        )
 
 
 def _shown(facts: Iterable[FactView]) -> list[dict[str, Any]]:

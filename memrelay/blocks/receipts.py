@@ -6,8 +6,10 @@ Loaded with the first bundle that has an agent with `receipts`.
 from typing import Any
 
 from memrelay.blocks.contract import Call, Handle
-from memrelay.memory.models.receipts.making import Read, Reader, build_receipt
+from memrelay.memory.models.receipts.making import describe_embedder
+from memrelay.memory.models.receipts.packing import RANKING, digest_question
 from memrelay.memory.models.receipts.table import ReceiptTable
+from memrelay.memory.operations import Read
 
 SESSION_ID = "session_id"
 
@@ -18,8 +20,7 @@ def keep_receipts(handle: Handle, *, only_digests: bool = False) -> Handle:
     """
 
     def call_with_receipts(call: Call, args: Any) -> Any:
-        reads: list[Read] = []
-        call.receipt = lambda *read: reads.append(Read(*read))
+        reads = call.reads = []
         answer = handle(call, args)
         if reads:
             _add(call, reads, only_digests)
@@ -30,12 +31,11 @@ def keep_receipts(handle: Handle, *, only_digests: bool = False) -> Handle:
 
 def _add(call: Call, reads: list[Read], only_digests: bool) -> None:
     """Add the receipts."""
-    agent = call.agent
-    # UID/INPUT.STEP
-    input_id = call.next_deferred_call_id.partition("/")[2].partition(".")[0]
+    agent, tx = call.agent, call.tx
     thread = str(call.part.get(SESSION_ID) or "") if SESSION_ID in call.message.vouched else ""
-    reader = Reader(agent.pipeline, agent.name, agent.alias, input_id, thread)
-    table = call.tx.table(ReceiptTable)
-    for read in reads:
-        receipt = build_receipt(call.tx, table.new_id(call.now_ms), read, reader)
-        table.add(receipt.without_question() if only_digests else receipt)
+    about = agent.pipeline, agent.name, agent.alias, call.ids.input_id, thread
+    for operation, given, found, mode, language in reads:
+        embedder = "" if mode == "fts" else describe_embedder(tx, mode)
+        question = digest_question(given) if only_digests else given
+        read = operation, question, found, (RANKING, embedder, language, mode)
+        tx.table(ReceiptTable).add(call.now_ms, about, read)

@@ -8,10 +8,20 @@ A stepwise operation is a generator. It yields between its steps, receives the s
 with, and returns the output. The owner of the store may do other work in between.
 """
 
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cache, cached_property
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Never, TypeVar, get_args, get_type_hints
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Literal,
+    NamedTuple,
+    Never,
+    TypeVar,
+    get_args,
+    get_type_hints,
+)
 
 import orjson
 from pydantic import ConfigDict, Field, TypeAdapter
@@ -38,6 +48,8 @@ AS_OF_TEXT = "Read the state of then: a time in RFC 3339 or Unix ms, or a change
 RECEIPT = "receipt"
 # Whether to leave one, or the id of the message or answer that is going to use what is found.
 Receipt = bool | Annotated[str, Field(min_length=1, max_length=256)]
+# The guid and the score of a record; None without a score.
+Found = tuple[str, float | None]
 # The input field of a changing operation that only returns what the call would do.
 DRY_RUN = "dry_run"
 Run = TypeVar("Run", bound=Callable[..., Any])
@@ -64,6 +76,19 @@ def no_receipt(*_: Any) -> Never:
         "only the worker of a pipeline keeps receipts; leave `receipt` out, or call the operation "
         "over HTTP, the bus or the command line"
     )
+
+
+class Read(NamedTuple):
+    """One read for a receipt: the operation that reads the same, its input as an object, and the
+    records, best first.
+    """
+
+    operation: str
+    given: dict[str, Any]
+    found: Sequence[Found]
+    # As the search took them; "" if the operation has none.
+    mode: str = ""
+    language: str = "english"
 
 
 @dataclass(frozen=True, slots=True)

@@ -238,7 +238,8 @@ class Plan:
     - `programs`: names under which its agents write
     - `languages`: of stores that declare one, by memory_id; `timezone`: of queries
     - `inputs_days`: for how long the stores keep inputs; 0 for none
-    - `receipts_days`: for how long they keep receipts; `only_digests`: not the questions
+    - `receipts_days`: for how long they keep receipts; `only_digests`: not the questions;
+      `receipt_stores`: those whose blocks leave receipts
     - `endpoints`: those that the bundle declares
     - `deployed_at_ms`: when it was deployed last, for a plan in service
     - `feeds`: stores with a change feed: all `built_in_stores`, and those that declare one
@@ -300,6 +301,7 @@ class Plan:
         self.languages, self.timezone = bundle.languages, bundle.timezone
         self.inputs_days, self.endpoints = bundle.inputs_days, bundle.endpoints
         self.receipts_days, self.only_digests = bundle.receipts_days, bundle.only_digests
+        self.receipt_stores = {agent.store for agent in planned if agent.receipts and agent.store}
         self.feeds = bundle.feeds | frozenset(self.built_in_stores.values())
 
     def subscriber(self, alias: str) -> PlannedAgent | None:

@@ -80,11 +80,10 @@ async def verify_receipt(requester: Requester, uid: str, kept: Json, wait_s: flo
     answer = await _call(requester, call, wait_s)
     now = answer[RECEIPT]
     found = [
-        {"guid": guid, "version": version, "score": score}
-        for guid, version, score in orjson.loads(now["found"])
+        {"guid": guid, "version": version, "score": score} for guid, version, score in now["found"]
     ]
     is_same = _is_same(kept["found"], found) and kept["left_out"] == now["left_out"]
-    fingerprint = orjson.loads(now["fingerprint"])
+    fingerprint = now["fingerprint"]
     changed = {
         name: {"then": kept["fingerprint"].get(name), "now": value}
         for name, value in fingerprint.items()

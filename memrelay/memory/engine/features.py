@@ -18,11 +18,13 @@ if TYPE_CHECKING:
     from memrelay.memory.engine.versions import State
 
 FEED, INPUTS, CAUSES, POLICIES = "feed", "inputs", "causes", "policies"
+RECEIPTS = "receipts"
 # The class of each feature, in the order in which its hooks are called.
 FEATURES: dict[str, str] = {
     FEED: "memrelay.memory.engine.feed:ChangeFeed",
     INPUTS: "memrelay.memory.models.inputs.feature:KeptInputs",
     CAUSES: "memrelay.memory.models.endpoints.causes:ChangeCauses",
+    RECEIPTS: "memrelay.memory.models.receipts.feature:WrittenReceipts",
     POLICIES: "memrelay.memory.models.policies.feature:Policies",
 }
 

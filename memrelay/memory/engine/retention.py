@@ -20,9 +20,9 @@ DAY_MS = 86_400_000
 MAX_PER_STEP = 1000
 # Rows of kept inputs per step. A row has the inputs of a batch.
 INPUT_ROWS_PER_STEP = 100
-OLDEST_RECEIPT = "SELECT id FROM receipts ORDER BY id LIMIT 1"
+OLDEST_RECEIPT = "SELECT last FROM receipts ORDER BY last LIMIT 1"
 DELETE_RECEIPTS = (
-    "DELETE FROM receipts WHERE id IN (SELECT id FROM receipts WHERE id < ? ORDER BY id LIMIT ?)"
+    "DELETE FROM receipts WHERE n IN (SELECT n FROM receipts WHERE last < ? ORDER BY last LIMIT ?)"
 )
 OLDEST_INPUT = "SELECT last_ms FROM inputs ORDER BY n LIMIT 1"
 DELETE_INPUTS = (
@@ -85,8 +85,8 @@ def _delete_inputs(store: "Store", before_ms: int) -> int:
 
 
 def _delete_receipts(store: "Store", before_ms: int) -> int:
-    """Delete some receipts from before `before_ms`, and return their number."""
-    store.connection.execute(DELETE_RECEIPTS, (make_time_prefix(before_ms), MAX_PER_STEP))
+    """Delete some rows with receipts from before `before_ms`, and return their number."""
+    store.connection.execute(DELETE_RECEIPTS, (make_time_prefix(before_ms), INPUT_ROWS_PER_STEP))
     return store.connection.changes()
 
 

@@ -129,6 +129,10 @@ class _Ids:
     def next_deferred_call_id(self) -> str:
         raise Refused("an async block returns no DeferredCall; await the service in the block")
 
+    @property
+    def input_id(self) -> str:
+        return self._ident.partition(".")[0]
+
     def open_for_read(self, memory_id: str) -> Never:
         raise Refused(f"an async block opens no store; read {memory_id!r} with call.operate")
 

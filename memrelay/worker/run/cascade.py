@@ -329,6 +329,11 @@ class Cascade:
         work, outcome = self._work, self.outcome
         return f"{work.plan.uid}/{work.id}.{len(outcome.messages)}+{len(outcome.continuations)}"
 
+    @property
+    def input_id(self) -> str:
+        """Return the id of the first input of the cascade."""
+        return self._work.root or self._work.id
+
     def new_guid(self, alias: str) -> str:
         """Return the next guid for an agent. A replay returns the same ones."""
         self._guids += 1

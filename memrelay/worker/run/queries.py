@@ -359,7 +359,7 @@ def answer_all(
         else:
             answers.append(_continue(query, store, context))
         if query.receipt is not None and answers[-1] is not None:
-            answers[-1] = add_member(answers[-1], RECEIPT, query.receipt._asdict())
+            answers[-1] = add_member(answers[-1], RECEIPT, query.receipt.view())
         if time.perf_counter() > until_s:
             break
     return answers

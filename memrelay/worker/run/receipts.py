@@ -63,5 +63,4 @@ class ReceiptWriter:
 def _write(stores: OpenStores, memory_id: str, receipts: Sequence[Any]) -> None:
     with stores.get(memory_id).transaction() as tx:
         table: Any = tx.table(load(list_hooks("receipt_table")[0]))
-        for receipt in receipts:
-            table.add(receipt)
+        table.add_all(receipts)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from memrelay.memory.engine.features import CAUSES, FEED, INPUTS
+from memrelay.memory.engine.features import CAUSES, FEED, INPUTS, RECEIPTS
 from memrelay.memory.engine.memory_id import is_closed
 from memrelay.memory.engine.stores import OpenStores
 from memrelay.pipelines.plan import Plan
@@ -19,6 +19,7 @@ def find_features(plans: Sequence[Plan], stores: OpenStores) -> dict[str, frozen
     wanted = {
         FEED: {name for plan in plans for name in plan.feeds},
         INPUTS: {name for plan in plans if plan.inputs_days for name in _open_stores(plan)},
+        RECEIPTS: {name for plan in plans for name in plan.receipt_stores},
         CAUSES: set(),
     }
     for plan in plans:

@@ -18,6 +18,7 @@ from memrelay.memory.engine.idempotency import pack
 from memrelay.memory.engine.models import list_rows
 from memrelay.memory.engine.store import Store
 from memrelay.memory.models.inputs.packing import pack as pack_inputs
+from memrelay.memory.models.receipts.packing import pack as pack_receipts
 from memrelay.memory.transfer.export import ROW_TABLES, TYPES, export_lines
 from memrelay.memory.transfer.salvage import list_tables, salvage_into
 from tests.memory.builders import MEMORY_ID, NOW, make_store, perform
@@ -155,9 +156,7 @@ TABLES = {
     ),
     "receipts": Table(
         "belongs to the answers of this pipeline",
-        "INSERT INTO receipts VALUES "
-        "('1', 1, 'p', 'o', json_object('query', :text), 'a', 'b', 'i', 't', '[]', 0, '{}'), "
-        "('2', 1, 'p', 'o', '{}', :text, 'b', :text, :text, '[]', 0, '{}')",
+        "INSERT INTO receipts(first, last, data) VALUES ('1', '2', :receipts)",
     ),
     "inbox": Table(HERE, "INSERT INTO inbox(id, bundle, outputs) VALUES ('i', 'b', :blob)"),
     "pending": Table(
@@ -205,6 +204,12 @@ def fill_every_table(store: Store) -> None:
         "blob": MARK.encode(),
         "packed": pack(MARK.encode()),
         "inputs": pack_inputs([(1, 0, "", [b"swarm", b"chat", b"data", MARK.encode()])]),
+        "receipts": pack_receipts(
+            [
+                ("1", 1, "p", "o", {"query": MARK}, "a", "b", "i", "t", [], 0, (1, "", "", "")),
+                ("2", 1, "p", "o", {}, MARK, "b", MARK, MARK, [], 0, (1, "", "", "")),
+            ]
+        ),
         "stored": b"\0" + MARK.encode(),
         "compressed": b"\1" + compress(MARK.encode() * 99),
     }

@@ -12,12 +12,19 @@ from memrelay.memory.engine.retention import make_time_prefix, read_time
 from memrelay.memory.engine.store import Transaction
 from memrelay.memory.engine.timestamps import Moment, format_time, parse_ms
 from memrelay.memory.errors import RecordNotFound, Refused
-from memrelay.memory.models.receipts.table import LAST_ID, Receipt, ReceiptTable, Wanted
+from memrelay.memory.models.receipts.packing import Receipt
+from memrelay.memory.models.receipts.table import ReceiptTable, Wanted
 from memrelay.memory.operations import Context, operation
 from memrelay.memory.records.paging import Limit
 from memrelay.memory.records.view import Guid
 
-CURSOR = re.compile(r"([0-9]{1,4})\.([0-9a-f-]{36})", re.ASCII)
+CURSOR = re.compile(r"[0-9]{1,4}\.[0-9]{1,18}\.[0-9]{1,9}", re.ASCII)
+# Receipts that one call reads, at most. It may find fewer that match.
+MAX_READ = 10_000
+# Larger than the number of any row.
+LAST_ROW = (1 << 63) - 1
+# Larger than any id.
+LAST_ID = "g"
 Text = Annotated[str, Field(max_length=256)]
 Time = Annotated[str, Field(max_length=40)]
 # Bytes of a receipt in JSON besides its question, and of each record in it.
@@ -84,7 +91,7 @@ def get_receipt(tx: Transaction, request: ReceiptName, context: Context) -> Rece
     for _, store, table in _tables(tx, context):
         found = table.find(request.id)
         if found is not None and found.pipeline == context.pipeline:
-            return _view(found, store)
+            return _view(found, store, table)
     raise RecordNotFound(
         f"no receipt has the id {request.id!r}; it may be older than `receipts_days`, and one of "
         "a call is written after up to a second"
@@ -128,17 +135,17 @@ def list_receipts(tx: Transaction, request: ListReceipts, context: Context) -> R
     wanted = Wanted(context.pipeline, request.record or "", request.message, request.thread)
     period = _parse_time(request.since, "since"), _parse_time(request.until, "until") or LAST_ID
     items: list[ReceiptView] = []
-    size, last = 0, ""
-    for cursor, store, receipt in _scan(tx, wanted, period, request, context):
-        if receipt is None:
+    size, scan = 0, _scan(tx, context, _parse_cursor(request.cursor), period)
+    for read, (cursor, store, table, receipt) in enumerate(scan):
+        if read == MAX_READ or receipt is None:
             return ReceiptList(tuple(items), cursor)
-        size += len(receipt.question) + RECEIPT_BYTES + FOUND_BYTES * receipt.found.count("[")
-        if items and size > context.result_bytes:
-            return ReceiptList(tuple(items), last)
-        items.append(_view(receipt, store))
-        last = cursor
-        if len(items) == request.limit:
-            return ReceiptList(tuple(items), last)
+        if not (period[0] <= receipt.id < period[1] and wanted.matches(receipt)):
+            continue
+        size += len(orjson.dumps(receipt.question)) + RECEIPT_BYTES
+        size += FOUND_BYTES * len(receipt.found)
+        if len(items) == request.limit or (items and size > context.result_bytes):
+            return ReceiptList(tuple(items), cursor)
+        items.append(_view(receipt, store, table))
     return ReceiptList(tuple(items), None)
 
 
@@ -208,41 +215,43 @@ def _tables(tx: Transaction, context: Context) -> Iterator[tuple[int, str, Recei
 
 
 def _scan(
-    tx: Transaction,
-    wanted: Wanted,
-    period: tuple[str, str],
-    request: ListReceipts,
-    context: Context,
-) -> Iterator[tuple[str, str, Receipt | None]]:
-    """Yield (cursor after it, store, receipt). The last one has None if there may be more."""
-    start, before = _parse_cursor(request.cursor)
+    tx: Transaction, context: Context, start: tuple[int, int, int], period: tuple[str, str]
+) -> Iterator[tuple[str, str, ReceiptTable, Receipt | None]]:
+    """Yield (cursor, store, its receipts, receipt) of each receipt from the start on: a store, a
+    row and a number in the row. The last one has None if there may be more.
+    """
     for at, store, table in _tables(tx, context):
-        if at < start:
+        if at < start[0]:
             continue
-        last = min(before, period[1]) if at == start and before else period[1]
-        end = table.find_end(period[0], last)
-        for receipt in table.page(wanted, end or period[0], last, request.limit):
-            yield f"{at}.{receipt.id}", store, receipt
-        if end:
-            yield f"{at}.{end}", store, None
+        last, skipped = start[1:] if at == start[0] else (LAST_ROW, 0)
+        for n, receipts in table.rows(last, *period):
+            newest = receipts[::-1]
+            for number in range(skipped if n == last else 0, len(newest)):
+                yield f"{at}.{n}.{number}", store, table, newest[number]
+        if (following := table.find_next(last)) is not None:
+            yield f"{at}.{following}.0", store, table, None
             return
 
 
-def _view(receipt: Receipt, store: str) -> ReceiptView:
+def _view(receipt: Receipt, store: str, table: ReceiptTable) -> ReceiptView:
+    found = (
+        FoundRecord(guid, number or table.find_number(guid, receipt.change), score)
+        for guid, number, score in receipt.found
+    )
     return ReceiptView(
         receipt.id,
         format_time(read_time(receipt.id)),
         store,
         receipt.change,
         receipt.operation,
-        orjson.loads(receipt.question) if receipt.question else None,
+        receipt.question,
         receipt.actor,
         receipt.agent,
         receipt.input,
         receipt.thread,
-        tuple(FoundRecord(*one) for one in orjson.loads(receipt.found)),
+        tuple(found),
         receipt.left_out,
-        orjson.loads(receipt.fingerprint),
+        receipt.fingerprint.view(),
     )
 
 
@@ -256,11 +265,11 @@ def _parse_time(text: str, name: str) -> str:
     return make_time_prefix(time_ms)
 
 
-def _parse_cursor(cursor: str) -> tuple[int, str]:
-    """Return the position of a store, and the id before which to continue. Raises Refused."""
+def _parse_cursor(cursor: str) -> tuple[int, int, int]:
+    """Return the position of a store, a row and a receipt. Raises Refused."""
     if not cursor:
-        return 0, ""
-    match = CURSOR.fullmatch(cursor)
-    if match is None:
+        return 0, LAST_ROW, 0
+    if not CURSOR.fullmatch(cursor):
         raise Refused("`cursor` is invalid; omit it to start at the first page")
-    return int(match[1]), match[2]
+    store, row, number = map(int, cursor.split("."))
+    return store, row, number

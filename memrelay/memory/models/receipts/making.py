@@ -1,35 +1,14 @@
 """Makes the receipts of calls and blocks."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields, replace
 from typing import Any, NamedTuple
 
-import orjson
-
 from memrelay.memory.engine.store import Transaction
-from memrelay.memory.models.receipts.table import Receipt, ReceiptTable
-from memrelay.memory.operations import RECEIPT, Context, Operation
+from memrelay.memory.models.receipts.packing import MAX_FOUND, RANKING, Fingerprint, Receipt
+from memrelay.memory.models.receipts.table import ReceiptTable
+from memrelay.memory.operations import RECEIPT, Context, Found, Operation, Read
 from memrelay.memory.records.ids import ID, guid_of
-
-# The version of the code that decides the order and the scores. Raise it with each change of them:
-# then `memrelay receipt --verify` says why an answer differs.
-RANKING = 1
-# Records that a receipt names, at most.
-MAX_FOUND = 100
-# The guid and the score of a record; None without a score.
-Found = tuple[str, float | None]
-ENGLISH = "english"
-
-
-class Read(NamedTuple):
-    """One read: the operation with its input as an object, and the records, best first."""
-
-    operation: str
-    given: Mapping[str, Any]
-    found: Sequence[Found]
-    # As the search took them; "" if the operation has none.
-    mode: str = ""
-    language: str = ENGLISH
 
 
 class Reader(NamedTuple):
@@ -42,40 +21,13 @@ class Reader(NamedTuple):
     thread: str = ""
 
 
-def build_receipt(tx: Transaction, ident: str, read: Read, reader: Reader) -> Receipt:
-    """Return the receipt of a read that a store has just answered."""
-    shown = read.found[:MAX_FOUND]
-    numbers = tx.table(ReceiptTable).numbers([guid for guid, _ in shown])
-    found = [(guid, numbers.get(guid), score) for guid, score in shown]
-    return Receipt(
-        ident,
-        tx.records.versions.last_change,
-        reader.pipeline,
-        read.operation,
-        orjson.dumps(read.given).decode(),
-        reader.actor,
-        reader.agent,
-        reader.input,
-        reader.thread,
-        orjson.dumps(found).decode(),
-        len(read.found) - len(shown),
-        orjson.dumps(_fingerprint(tx, read)).decode(),
-    )
-
-
-def _fingerprint(tx: Transaction, read: Read) -> dict[str, Any]:
-    """Return what the order and the scores depend on, besides the records and the question."""
-    embedder = ""
-    if read.mode != "fts" and (serving := tx.vectors.serving()) is not None:
-        embedder = serving.fingerprint
-        if tx.vectors.backlog(serving):
-            embedder += " (some records had no vector yet)"
-    return {
-        "ranking": RANKING,
-        "embedder": embedder,
-        "language": read.language,
-        "settings": {"mode": read.mode},
-    }
+def describe_embedder(tx: Transaction, mode: str) -> str:
+    """Return the fingerprint of the embedder that a search in a mode uses, "" for none."""
+    serving = None if mode == "fts" else tx.vectors.serving()
+    if serving is None:
+        return ""
+    note = " (some records had no vector yet)" if tx.vectors.backlog(serving) else ""
+    return f"{serving.fingerprint}{note}"
 
 
 def make_receipt(
@@ -101,19 +53,33 @@ def make_receipt(
         getattr(output, "mode", ""),
         language,
     )
-    ident = tx.table(ReceiptTable).new_id(context.now_ms)
-    receipt = build_receipt(tx, ident, read, reader)
-    return _with_versions(receipt, context) if operation.begin is not None else receipt
+    shown = read.found[:MAX_FOUND]
+    found = _add_numbers(tx, operation, shown, context)
+    return Receipt(
+        tx.table(ReceiptTable).new_id(context.now_ms),
+        tx.records.versions.last_change,
+        *(reader.pipeline, read.operation, read.given),
+        *(reader.actor, reader.agent, reader.input, reader.thread),
+        found,
+        len(read.found) - len(shown),
+        Fingerprint(RANKING, describe_embedder(tx, read.mode), read.language, read.mode),
+    )
 
 
-def _with_versions(receipt: Receipt, context: Context) -> Receipt:
-    """Return the receipt of a read of several stores with only the records of these stores."""
-    found = orjson.loads(receipt.found)
-    numbers: dict[str, int] = {}
+def _add_numbers(
+    tx: Transaction, operation: Operation, found: Sequence[Found], context: Context
+) -> list[tuple[str, int | None, float | None]]:
+    """Return the records with their versions. Those of a read of several stores that are in none
+    of them are left out.
+    """
+    guids = [guid for guid, _ in found]
+    if operation.begin is None:
+        numbers = tx.table(ReceiptTable).numbers(guids)
+        return [(guid, numbers.get(guid), score) for guid, score in found]
+    known: dict[str, int] = {}
     for _, store in context.open_existing():
-        numbers |= store.table(ReceiptTable).numbers([guid for guid, *_ in found])
-    known = [(guid, numbers[guid], score) for guid, _, score in found if guid in numbers]
-    return receipt._replace(found=orjson.dumps(known).decode())
+        known |= store.table(ReceiptTable).numbers(guids)
+    return [(guid, known[guid], score) for guid, score in found if guid in known]
 
 
 def as_given(given: Any) -> dict[str, Any]:

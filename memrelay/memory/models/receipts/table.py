@@ -1,56 +1,42 @@
 """The rows of receipts."""
 
 import secrets
-from collections.abc import Callable, Iterator
-from hashlib import blake2b
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
+from msgspec.structs import replace
 
 from memrelay.memory.engine.erasures import Erases, ModelErasure
 from memrelay.memory.engine.quotes import Matcher
 from memrelay.memory.engine.table import StoreTable
+from memrelay.memory.models.receipts.packing import MAX_FOUND, Receipt, ReceiptValues, pack, unpack
 
 if TYPE_CHECKING:
     from memrelay.memory.engine.store import Store
 
-DIGEST_BYTES = 16
-INSERT = "INSERT INTO receipts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-GET = "SELECT * FROM receipts WHERE id = ?"
-# Receipts that `page` looks at, at most. That takes about 20 ms.
-MAX_READ = 20_000
-END = "SELECT id FROM receipts WHERE id >= ? AND id < ? ORDER BY id DESC LIMIT 1 OFFSET ?"
+INSERT = "INSERT INTO receipts(first, last, data) VALUES (?, ?, ?)"
+GET = "SELECT data FROM receipts WHERE last >= ?1 AND first <= ?1 ORDER BY last"
+# Rows of which `rows` reads the period, at most. That takes about 10 ms.
+MAX_ROWS = 20_000
+OLDEST = f"min(?1, (SELECT max(n) FROM receipts)) - {MAX_ROWS}"
+ROWS = (
+    f"SELECT n, data FROM receipts WHERE n <= ?1 AND n > {OLDEST} "
+    "AND last >= ?2 AND first < ?3 ORDER BY n DESC"
+)
+NEXT = f"SELECT n FROM receipts WHERE n <= {OLDEST} ORDER BY n DESC LIMIT 1"
 NUMBERS = "SELECT guid, number FROM records WHERE guid IN (SELECT value FROM json_each(?))"
-# What a user may have written.
-TEXTS = ("question", "actor", "thread", "input")
-# Larger than any id.
-LAST_ID = "g"
-
-
-class Receipt(NamedTuple):
-    """One read, and what it has found."""
-
-    id: str
-    change: int
-    pipeline: str
-    operation: str
-    # The input of the operation as JSON.
-    question: str
-    actor: str
-    agent: str
-    input: str
-    thread: str
-    # JSON: [guid, version, score] of each record.
-    found: str
-    # The number of found records that are not named.
-    left_out: int
-    # JSON.
-    fingerprint: str
-
-    def without_question(self) -> "Receipt":
-        """Return the receipt with a digest in place of the question."""
-        digest = blake2b(self.question.encode(), digest_size=DIGEST_BYTES).hexdigest()
-        return self._replace(question=orjson.dumps({"digest": digest}).decode())
+NUMBER_THEN = (
+    "SELECT number FROM records WHERE guid = ?1 AND born <= ?2 UNION ALL "
+    "SELECT number FROM versions WHERE guid = ?1 AND born <= ?2 AND ended > ?2 AND length >= 0 "
+    "LIMIT 1"
+)
+# Pipeline, actor, agent, message, thread.
+About = tuple[str, str, str, str, str]
+# Operation, question, (guid, score) of the records, values of the Fingerprint.
+NewRead = tuple[str, Any, Sequence[tuple[str, float | None]], tuple[int, str, str, str]]
+# What a user may have written, besides the question.
+TEXTS = ("actor", "thread", "input")
 
 
 class Wanted(NamedTuple):
@@ -61,16 +47,34 @@ class Wanted(NamedTuple):
     input: str = ""
     thread: str = ""
 
+    def matches(self, receipt: Receipt) -> bool:
+        """Return whether a receipt is wanted."""
+        return (
+            receipt.pipeline == self.pipeline
+            and self.input in ("", receipt.input)
+            and self.thread in ("", receipt.thread)
+            and (not self.record or any(guid == self.record for guid, _, _ in receipt.found))
+        )
+
 
 class ReceiptTable(StoreTable):
-    """Adds and reads receipts inside the store's open transaction."""
+    """Adds and reads receipts inside the store's open transaction.
 
-    READS = ("find", "find_end", "new_id", "numbers", "page")
+    Those of blocks are buffered until `flush`, which the feature `receipts` calls.
+    """
+
+    READS = ("find", "find_next", "find_number", "new_id", "numbers", "rows")
 
     def __init__(self, store: "Store") -> None:
         super().__init__(store)
         # Makes the ids of this object different from those of all others.
         self._suffix, self._count = secrets.token_hex(6), 0
+        self._versions = store.records.versions
+        self._new: list[tuple[int, int, About, NewRead]] = []
+
+    def reset(self) -> None:
+        """Drop buffered receipts after a rollback."""
+        self._new = []
 
     def new_id(self, ms: int) -> str:
         """Return a new uuid7 with this time, Unix ms."""
@@ -78,9 +82,37 @@ class ReceiptTable(StoreTable):
         time = f"{ms >> 16:08x}-{ms & 0xFFFF:04x}"
         return f"{time}-7{count >> 12:03x}-8{count & 0xFFF:03x}-{self._suffix}"
 
-    def add(self, receipt: Receipt) -> None:
-        """Add a receipt."""
-        self._connection.execute(INSERT, receipt)
+    def add(self, ms: int, about: About, read: NewRead) -> None:
+        """Buffer the receipt of a read of a time, Unix ms."""
+        self._new.append((ms, self._versions.last_change, about, read))
+
+    def add_all(self, receipts: Sequence[Receipt | ReceiptValues]) -> None:
+        """Add a row with receipts. The values of each begin with its id."""
+        ids = [one.id if isinstance(one, Receipt) else one[0] for one in receipts]
+        self._connection.execute(INSERT, (min(ids), max(ids), pack(receipts)))
+
+    def flush(self) -> None:
+        """Add a row with the buffered receipts."""
+        if self._new:
+            new, self._new = self._new, []
+            self.add_all([self._make_values(*one) for one in new])
+
+    def _make_values(self, ms: int, change: int, about: About, read: NewRead) -> ReceiptValues:
+        pipeline, actor, agent, message, thread = about
+        operation, question, records, fingerprint = read
+        found = [(guid, None, score) for guid, score in records[:MAX_FOUND]]
+        left_out = len(records) - len(found)
+        return (
+            *(self.new_id(ms), change, pipeline, operation, question),
+            *(actor, agent, message, thread, found, left_out, fingerprint),
+        )
+
+    def find_number(self, guid: str, change: int) -> int | None:
+        """Return the number of the version that a record had after a change, None if it is no
+        longer known.
+        """
+        found: int | None = self._connection.execute(NUMBER_THEN, (guid, change)).get
+        return found
 
     def numbers(self, guids: list[str]) -> dict[str, int]:
         """Return the number of the present version of each record that exists."""
@@ -88,27 +120,23 @@ class ReceiptTable(StoreTable):
 
     def find(self, ident: str) -> Receipt | None:
         """Return the receipt with that id, None if there is none."""
-        row = self._connection.execute(GET, (ident,)).fetchone()
-        return None if row is None else Receipt(*row)
+        for (data,) in self._connection.execute(GET, (ident,)):
+            for one in unpack(data):
+                if one.id == ident:
+                    return one
+        return None
 
-    def find_end(self, first: str, before: str) -> str:
-        """Return the last id that `page` looks at, "" if it reads to the end."""
-        return self._connection.execute(END, (first, before, MAX_READ - 1)).get or ""
+    def rows(self, last: int, since: str, before: str) -> Iterator[tuple[int, list[Receipt]]]:
+        """Yield (number, receipts) of the rows up to number `last` that may have ids from `since`
+        on and below `before`, the newest first, among MAX_ROWS numbers.
+        """
+        for n, data in self._connection.execute(ROWS, (last, since, before)):
+            yield n, unpack(data)
 
-    def page(self, wanted: Wanted, first: str, before: str, limit: int) -> Iterator[Receipt]:
-        """Yield receipts with ids from `first` on and below `before`, the newest first."""
-        conditions, values = ["id >= ?", "id < ?", "pipeline = ?"], [first, before, wanted.pipeline]
-        for name in ("input", "thread"):
-            if value := getattr(wanted, name):
-                conditions.append(f"{name} = ?")
-                values.append(value)
-        if wanted.record:
-            conditions.append("instr(found, ?) > 0")
-            values.append(f"[{orjson.dumps(wanted.record).decode()},")
-        which = " AND ".join(conditions)
-        sql = f"SELECT * FROM receipts WHERE {which} ORDER BY id DESC LIMIT {limit:d}"
-        for row in self._connection.execute(sql, values):
-            yield Receipt(*row)
+    def find_next(self, last: int) -> int | None:
+        """Return the number of the first row that `rows` does not read, None if there is none."""
+        found: int | None = self._connection.execute(NEXT, (last,)).get
+        return found
 
 
 class ReceiptErasure(ModelErasure):
@@ -125,12 +153,22 @@ class ReceiptErasure(ModelErasure):
         return self._blank(lambda text: has_erased(text.encode()))
 
     def _blank(self, matches: Callable[[str], Any]) -> int:
-        run, names = self._connection.execute, ", ".join(TEXTS)
-        blanked = 0
-        for ident, *texts in list(run(f"SELECT id, {names} FROM receipts")):
-            kept = ["" if text and matches(text) else text for text in texts]
-            if kept != texts:
-                blanked += 1
-                sets = ", ".join(f"{name} = ?" for name in TEXTS)
-                run(f"UPDATE receipts SET {sets} WHERE id = ?", (*kept, ident))
-        return blanked
+        run, count = self._connection.execute, 0
+        for (n,) in list(run("SELECT n FROM receipts ORDER BY n")):
+            receipts = unpack(run("SELECT data FROM receipts WHERE n = ?", (n,)).get)
+            blanked = [_blank_receipt(one, matches) for one in receipts]
+            changed = sum(one is not other for one, other in zip(receipts, blanked, strict=True))
+            if changed:
+                count += changed
+                run("UPDATE receipts SET data = ? WHERE n = ?", (pack(blanked), n))
+        return count
+
+
+def _blank_receipt(receipt: Receipt, matches: Callable[[str], Any]) -> Receipt:
+    """Return the receipt itself, or a copy without the texts that match."""
+    gone: dict[str, Any] = {
+        name: "" for name in TEXTS if (text := getattr(receipt, name)) and matches(text)
+    }
+    if receipt.question is not None and matches(orjson.dumps(receipt.question).decode()):
+        gone["question"] = None
+    return replace(receipt, **gone) if gone else receipt
