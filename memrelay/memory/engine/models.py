@@ -24,6 +24,7 @@ MODELS = (
     "memrelay.memory.models.inputs",
     "memrelay.memory.models.rehearsals",
     "memrelay.memory.models.receipts",
+    "memrelay.memory.models.policies",
 )
 
 

@@ -45,6 +45,12 @@ UNDO_MIGRATION = """
 DROP TABLE memory_versions;
 ALTER TABLE memories DROP COLUMN born;
 DROP TABLE IF EXISTS receipts;
+DROP TABLE IF EXISTS policies;
+DROP TABLE IF EXISTS declared_policies;
+DROP TABLE IF EXISTS policy_keys;
+DROP TABLE IF EXISTS policy_limits;
+DROP TABLE IF EXISTS policy_counts;
+DROP TABLE IF EXISTS policy_verdicts;
 DROP TABLE moments;
 ALTER TABLE commits DROP COLUMN changes;
 ALTER TABLE appended DROP COLUMN born;
