@@ -83,7 +83,7 @@ class Policies(Feature):
         Raises PolicyStop: a policy that holds finds something in them, and does not only redact.
         """
         rules = self._table.rules or self._table.load_rules()
-        if not rules.concerns_texts(texts):
+        if not rules.may_find(texts):
             return list(texts)
         now_ms, actor, _ = self._versions.current_act
         about = new_state("", kind, now_ms, actor)

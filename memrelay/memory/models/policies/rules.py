@@ -30,12 +30,15 @@ KEPT = ("scope", "kind", "source", "tags", "key", "owner", "data", "in_context",
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One compiled policy. `value` is the tag, the seconds, or (writes, ms) of a limit."""
+    """One compiled policy. `value` is the tag, the seconds, or (writes, ms) of a limit. `find` is
+    what the policy finds, None for any text.
+    """
 
     name: str
     action: Action
     value: Any
     holds: Holds | None
+    find: Any
     finder: Finder | None
     # Whether it looks at internal and encrypted values.
     is_internal: bool
@@ -56,6 +59,7 @@ def compile_policy(text: str) -> Rule:
         action,
         value,
         compile_filter(match["filter"]) if match.get("filter") else None,
+        match.get("find"),
         compile_find(match["find"]) if "find" in match else None,
         policy.get("internal", False),
     )
@@ -66,31 +70,41 @@ class RuleSet:
 
     def __init__(self, policies: Iterable[str]) -> None:
         self.rules = tuple(compile_policy(text) for text in policies)
-        self.finding = tuple(rule for rule in self.rules if rule.finder is not None)
-        self.limits = tuple(
-            rule for rule in self.rules if rule.action == "limit" and rule.finder is None
-        )
+        without_find = [rule for rule in self.rules if rule.finder is None]
+        self.limits = tuple(rule for rule in without_find if rule.action == "limit")
         # The others that need no text.
-        self.plain = tuple(
-            rule for rule in self.rules if rule.finder is None and rule.action != "limit"
-        )
-        self._is_internal = any(rule.is_internal for rule in self.finding)
-        self._may_match = [rule.finder.may_match for rule in self.finding if rule.finder]
+        self._plain = tuple(rule for rule in without_find if rule.action != "limit")
+        finding = [rule for rule in self.rules if rule.finder is not None]
+        self._is_internal = any(rule.is_internal for rule in finding)
+        self._has_find = bool(finding)
+        # All named patterns, as one set.
+        names = dict.fromkeys(name for rule in finding for name in _list_names(rule.find))
+        self._named = compile_find([*names]) if names else None
+        # A pattern of a user may have anchors, so it sees each text by itself.
+        self._own = tuple(rule.finder for rule in finding if isinstance(rule.find, dict))
 
     def concerns(self, new: State, memory_id: str) -> bool:
         """Return whether a rule other than a limit without `find` may hold for a record."""
-        for rule in self.plain:
+        for rule in self._plain:
             if rule.holds is None or rule.holds(new):
                 return True
-        if not self._may_match:
+        if not self._has_find:
             return False
         with_values = self._is_internal or not has_hidden_values(new)
-        texts = list_texts(new, memory_id, with_values=with_values)
-        return self.concerns_texts(texts)
+        return self.may_find(list_texts(new, memory_id, with_values=with_values))
 
-    def concerns_texts(self, texts: Sequence[str]) -> bool:
+    def may_find(self, texts: Sequence[str]) -> bool:
         """Return whether a rule may find something in these texts."""
-        return any(may_match(texts) for may_match in self._may_match)
+        if self._named is not None and self._named.may_match(texts):
+            return True
+        return any(finder.may_match((text,)) for finder in self._own if finder for text in texts)
+
+
+def _list_names(find: Any) -> list[str]:
+    """Return the names of a `find`, none for a pattern."""
+    if isinstance(find, dict):
+        return []
+    return [find] if isinstance(find, str) else find
 
 
 def has_hidden_values(state: State) -> bool:
@@ -115,10 +129,15 @@ def list_identities(state: State, memory_id: str) -> list[str]:
     """Return the texts by which a record is addressed. Ids that are made for records are left
     out.
     """
-    _, _, scope, _, _, _, _, _, key, owner, *_ = state
-    found = [text for text in (key, owner, state.thread) if text]
-    if scope != memory_id:
-        found.append(scope)
+    found = []
+    if state.key:
+        found.append(state.key)
+    if state.owner:
+        found.append(state.owner)
+    if state.thread:
+        found.append(state.thread)
+    if state.scope != memory_id:
+        found.append(state.scope)
     if len(state.guid) != GUID_LENGTH:
         found.append(state.guid)
     return found

@@ -16,7 +16,7 @@ from memrelay.memory.models.policies.table import PolicyTable, StoredVerdict
 from memrelay.memory.policy_rules import check_policy
 from tests.memory.builders import NOW, make_store, perform
 
-CARD = "4111 1111 1111 1111"
+CARD = "4012 8888 8888 1881"
 AWS = "AKIAIOSFODNN7EXAMPLE"
 SECRETS = {"name": "no secrets", "match": {"find": "secrets"}, "action": "redact"}
 CARDS = {"name": "cards", "match": {"find": "credit_card"}, "action": "refuse"}
@@ -100,6 +100,13 @@ def test_a_match_in_an_identity_is_refused(store: Store, field: str) -> None:
     set_policies(store, SECRETS)
     stopped = refusal(store, **{field: AWS})
     assert (stopped.policy, stopped.action) == ("no secrets", "refuse")
+
+
+def test_an_own_pattern_sees_each_text_by_itself(store: Store) -> None:
+    policy = {"name": "one", "match": {"find": {"pattern": "^tea$"}}, "action": "refuse"}
+    set_policies(store, policy)
+    create(store, "green tea", tags=["teas"])
+    assert refusal(store, "tea").policy == refusal(store, "x", tags=["tea"]).policy == "one"
 
 
 def test_a_filter_selects_the_writes_of_a_policy(store: Store) -> None:
