@@ -7,12 +7,13 @@ from weakref import proxy
 
 import orjson
 
+from memrelay.memory.engine.filter_sql import UNEXPIRED
 from memrelay.memory.engine.table import StoreTable
+from memrelay.memory.engine.versions import StoredRecord, stored_records
 from memrelay.memory.models.policies.rules import RuleSet
 
 if TYPE_CHECKING:
     from memrelay.memory.engine.store import Store
-    from memrelay.memory.models.policies.export import ExportedPolicy
 
 KEY_BYTES = 16
 # Verdicts that are kept.
@@ -40,6 +41,8 @@ ADD_COUNT = (
     "INSERT INTO policy_counts VALUES (?1, ?2, ?3, ?4) ON CONFLICT(policy, action) "
     "DO UPDATE SET total = total + ?3, last_at = max(last_at, ?4)"
 )
+RECORDS_AFTER = f" WHERE row > ? AND {UNEXPIRED} ORDER BY row LIMIT ?"
+HAS_AFTER = "SELECT EXISTS (SELECT 1 FROM records WHERE row > ?)"
 COUNTS = "SELECT policy, action, total, last_at FROM policy_counts ORDER BY policy, action"
 
 
@@ -65,7 +68,15 @@ class StoredVerdict(NamedTuple):
 class PolicyTable(StoreTable):
     """Reads and writes the policies of a store inside its open transaction."""
 
-    READS = ("all", "count", "counts", "key", "load_rules", "verdicts")
+    READS = (
+        "all",
+        "counts",
+        "has_records_after",
+        "key",
+        "load_rules",
+        "records_after",
+        "verdicts",
+    )
 
     def __init__(self, store: "Store") -> None:
         super().__init__(store)
@@ -88,18 +99,24 @@ class PolicyTable(StoreTable):
         """Return all policies in their order: those of bundles first."""
         return [StoredPolicy(*row) for row in self._connection.execute(ALL)]
 
-    def count(self) -> int:
-        """Return the number of policies that no bundle declares."""
-        return int(self._connection.execute("SELECT count(*) FROM policies").get)
+    def records_after(self, row: int, limit: int) -> Iterator[StoredRecord]:
+        """Return up to `limit` records after a row, in their order. Expired ones are left out."""
+        self._records.flush()
+        now_ms = self._records.versions.now_ms
+        return stored_records(self._connection, RECORDS_AFTER, [row, now_ms, limit])
+
+    def has_records_after(self, row: int) -> bool:
+        """Return whether there are records after a row."""
+        return bool(self._connection.execute(HAS_AFTER, (row,)).get)
 
     def put(self, policy: Mapping[str, Any], now_ms: int) -> None:
         """Add a policy, or replace the one with its name."""
         self._connection.execute(PUT, (policy["name"], orjson.dumps(policy).decode(), now_ms))
         self._apply_change()
 
-    def put_row(self, row: "ExportedPolicy") -> None:
-        """Write a policy of an export, after those that the store has."""
-        self.put(orjson.loads(row.policy), row.changed_at)
+    def put_row(self, row: Mapping[str, Any]) -> None:
+        """Write a policy of an export: a row by its columns."""
+        self.put(orjson.loads(row["policy"]), row["changed_at"])
 
     def delete(self, name: str) -> bool:
         """Delete a policy that no bundle declares. Return whether there was one."""
