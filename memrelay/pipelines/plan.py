@@ -240,6 +240,7 @@ class Plan:
     - `inputs_days`: for how long the stores keep inputs; 0 for none
     - `receipts_days`: for how long they keep receipts; `only_digests`: not the questions
     - `endpoints`: those that the bundle declares
+    - `policies`: those that the bundle declares, by memory_id
     - `deployed_at_ms`: when it was deployed last, for a plan in service
     - `feeds`: stores with a change feed: all `built_in_stores`, and those that declare one
     """
@@ -301,6 +302,7 @@ class Plan:
         self.inputs_days, self.endpoints = bundle.inputs_days, bundle.endpoints
         self.receipts_days, self.only_digests = bundle.receipts_days, bundle.only_digests
         self.feeds = bundle.feeds | frozenset(self.built_in_stores.values())
+        self.policies = bundle.policies
 
     def subscriber(self, alias: str) -> PlannedAgent | None:
         """Return the agent with that alias if it calls a block."""

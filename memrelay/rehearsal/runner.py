@@ -29,7 +29,7 @@ from memrelay.worker.run.crash_isolation import CrashIsolation
 from memrelay.worker.run.inputs import Entry, Work, from_pending, get_arrival
 from memrelay.worker.run.outcome import Outcome, PublicMessageLimit
 from memrelay.worker.run.retries import Retries
-from memrelay.worker.run.store_features import find_features
+from memrelay.worker.run.store_features import compose_stores
 
 # Stores that are open at once.
 MOST_OPEN = 64
@@ -205,8 +205,7 @@ class Side:
 
     def _compose(self, plan: Plan) -> None:
         """Give the stores the features of a plan. The copies keep no inputs."""
-        features = find_features([plan], self.stores)
-        self.stores.compose({name: those - {INPUTS} for name, those in features.items()})
+        compose_stores([plan], self.stores, without=(INPUTS,))
 
     def _may_join(self, dated: DatedPlan, together: Sequence[Entry]) -> bool:
         """Return whether a further input may run in the transaction of earlier ones, because

@@ -82,6 +82,8 @@ def test_every_operation_has_its_derived_route_and_access(tmp_path: object) -> N
         ("GET", "/inputs"),
         *[(method, "/rehearsals") for method in ("GET", "POST")],
         *[(method, "/rehearsals/{id}") for method in ("GET", "DELETE")],
+        *[(method, "/policies") for method in ("GET", "DELETE")],
+        *[("POST", f"/policies/{verb}") for verb in ("apply", "scan", "set", "test", "verdicts")],
         ("GET", "/receipts"),
         ("GET", "/receipts/{id}"),
         ("GET", "/records/{guid}/uses"),

@@ -87,8 +87,9 @@ class SetPolicy:
 
 @operation("policies.set", access="admin", mutates=True)
 def set_policy(tx: Transaction, request: SetPolicy, context: Context) -> None:
-    """Add a policy after the others, or replace the one with its name. It holds for the writes
-    from now on.
+    """Add a policy after the others, or replace the one with its name.
+
+    It holds for the writes from now on.
 
     Raises Refused: when a bundle declares one with this name, or the store has 100.
     """
@@ -139,13 +140,21 @@ class RecordToTest:
     policies: Policies = ()
     """The policies to test; by default those of the store."""
     kind: Short = DEFAULT_KIND
+    """The kind of the record."""
     source: Short = ""
+    """The source of the record: who writes it."""
     scope: Short = ""
+    """The scope of the record; by default that of the store."""
     key: Short = ""
+    """The key of the record."""
     owner: Short = ""
+    """The owner of the record."""
     thread: Short = ""
+    """The thread of the record."""
     tags: Annotated[tuple[Short, ...], Field(max_length=100)] = ()
+    """The tags of the record."""
     data: Data = field(default_factory=dict)
+    """The data of the record."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,6 +65,18 @@ class StoredVerdict(NamedTuple):
     actor: str
 
 
+def declare_policies(
+    store: "Store", pipeline: str, policies: Sequence[Mapping[str, Any]], now_ms: int
+) -> None:
+    """Write the policies that the bundle of a pipeline declares for a store, if they differ from
+    those that the file has.
+    """
+    table = store.table(PolicyTable)
+    if table.declared_by(pipeline) != list(policies):
+        with store.transaction():
+            table.declare(pipeline, policies, now_ms)
+
+
 class PolicyTable(StoreTable):
     """Reads and writes the policies of a store inside its open transaction."""
 
@@ -125,23 +137,21 @@ class PolicyTable(StoreTable):
         self._apply_change()
         return was_there
 
-    def declare(self, pipeline: str, policies: Sequence[Mapping[str, Any]], now_ms: int) -> bool:
-        """Replace the policies that the bundle of a pipeline declares, if they differ. Return
-        whether they do.
-        """
-        texts = [orjson.dumps(policy).decode() for policy in policies]
-        if texts == [text for (text,) in self._connection.execute(DECLARED, (pipeline,))]:
-            return False
+    def declared_by(self, pipeline: str) -> list[dict[str, Any]]:
+        """Return the policies that the bundle of a pipeline declares."""
+        return [orjson.loads(text) for (text,) in self._connection.execute(DECLARED, (pipeline,))]
+
+    def declare(self, pipeline: str, policies: Sequence[Mapping[str, Any]], now_ms: int) -> None:
+        """Replace the policies that the bundle of a pipeline declares."""
         self._connection.execute("DELETE FROM declared_policies WHERE pipeline = ?", (pipeline,))
         self._connection.executemany(
             DECLARE,
             (
-                (pipeline, policy["name"], at, text, now_ms)
-                for at, (policy, text) in enumerate(zip(policies, texts, strict=True))
+                (pipeline, policy["name"], at, orjson.dumps(policy).decode(), now_ms)
+                for at, policy in enumerate(policies)
             ),
         )
         self._apply_change()
-        return True
 
     def _apply_change(self) -> None:
         """Let the writes from now on follow the policies as they are now."""
