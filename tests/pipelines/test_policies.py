@@ -89,7 +89,8 @@ def test_the_file_has_the_policies_of_the_bundle_in_service(tmp_path: Path) -> N
 
 
 def test_a_block_cannot_write_what_a_policy_refuses(tmp_path: Path) -> None:
-    stores, plan = OpenStores(tmp_path, 10), make_plan(CARDS)
+    drop = {"name": "nonsense", "match": {"find": {"pattern": "blah"}}, "action": "drop"}
+    stores, plan = OpenStores(tmp_path, 10), make_plan(CARDS, drop)
     compose_stores([plan], stores)
 
     def run(number: int, text: str) -> str:
@@ -98,8 +99,14 @@ def test_a_block_cannot_write_what_a_policy_refuses(tmp_path: Path) -> None:
         (outcome,) = make_batch(entry).run(stores).outcomes
         return b" ".join(message for _, message in outcome.messages).decode()
 
-    assert "'cards'" in run(1, f"/write pay with {CARD}")
-    run(2, "/write tea")
-    rows = stores.get(STORE).connection.execute("SELECT content FROM records")
+    assert "'cards'" in run(1, f"/write pay with {CARD}") and CARD not in run(2, f"/write {CARD}")
+    assert '{"dropped":"nonsense"}' in run(3, "/write blah").replace("\\", "")
+    run(4, "/write tea")
+    store = stores.get(STORE)
+    rows = store.connection.execute("SELECT content FROM records")
     assert [content for (content,) in rows] == ["tea"]
+    assert store.table(PolicyTable).counts() == [
+        ("cards", "refuse", 2, 1_700_000_000_000),
+        ("nonsense", "drop", 1, 1_700_000_000_000),
+    ]
     stores.close_all()

@@ -28,5 +28,6 @@ MODEL = Model(
         Rows("policy_counts"),
         Rows("policy_verdicts", texts=("guid", "actor"), row="n"),
     ),
+    settle="stops:settle",
     own_features={POLICIES: HAS_POLICIES},
 )
