@@ -61,6 +61,7 @@ GROUPS = {
         "import": "Import the records of an export into a pipeline.",
         "erase": "Erase records permanently, with every copy of their text.",
         "receipt": "Show what an answer was based on, and verify it.",
+        "policy": "Try policies on a text, and on the records of a pipeline.",
         "reindex": "Recompute the vectors of a pipeline while it stays searchable.",
         "reseal": "Seal all internal values of a pipeline with the first seal key.",
     },

@@ -55,6 +55,8 @@ from memrelay.memory.models.named_memories.memories import (
     MemoryView,
     WrittenEntry,
 )
+from memrelay.memory.models.policies.policies import PolicyList, PolicyOutcome
+from memrelay.memory.models.policies.scanning import PoliciesApplied, PolicyScan, VerdictList
 from memrelay.memory.models.receipts.listing import ReceiptList, ReceiptView, RecordUseList
 from memrelay.memory.models.recipes.assembly import (
     AssembledContext,
@@ -625,6 +627,32 @@ class RemoteMemoryTool(Noun):
             idempotency_key: str | None = None) -> ToolAnswer:
         """Run a call of the memory tool that writes, edits, moves, deletes or shares."""
 
+class RemotePolicies(Noun):
+    """The operations on policies, for the async client."""
+    async def apply(self, pipeline: str, *, after: int = 0, limit: int = 500, store: str = "",
+            idempotency_key: str | None = None) -> PoliciesApplied:
+        """Apply `redact`, `tag` and `ttl_s` to records that a store has, up to 500 in one call."""
+    async def delete(self, pipeline: str, name: str, *, store: str = "",
+            idempotency_key: str | None = None) -> None:
+        """Delete a policy. Records keep what it has done."""
+    async def list(self, pipeline: str, *, store: str = "") -> PolicyList:
+        """List the policies of a store, in their order, with the number of their verdicts."""
+    async def scan(self, pipeline: str, *, policies: JsonObjects = (), after: int = 0,
+            limit: int = 500, store: str = "") -> PolicyScan:
+        """Return what policies would have done with the records that a store has, the oldest
+        first."""
+    async def set(self, pipeline: str, policy: JsonObject, *, store: str = "",
+            idempotency_key: str | None = None) -> None:
+        """Add a policy after the others, or replace the one with its name."""
+    async def test(self, pipeline: str, *, content: str = "", policies: JsonObjects = (),
+            kind: str = "observation", source: str = "", scope: str = "", key: str = "",
+            owner: str = "", thread: str = "", tags: Strings = (), data: JsonObject = {},
+            store: str = "") -> PolicyOutcome:
+        """Return what policies would do with a record. Nothing is written or counted."""
+    async def verdicts(self, pipeline: str, *, policy: str = "", action: str = "", before: int = 0,
+            limit: int = 100, store: str = "") -> VerdictList:
+        """List the latest 10,000 verdicts of policies, and count all."""
+
 class RemoteProcedures(Noun):
     """The operations on procedures, for the async client."""
     async def delete_many(self, pipeline: str, ids: Strings, *, reason: str | None = "",
@@ -933,6 +961,7 @@ class RemoteNouns:
     kv: RemoteKv
     memories: RemoteMemories
     memory_tool: RemoteMemoryTool
+    policies: RemotePolicies
     procedures: RemoteProcedures
     receipts: RemoteReceipts
     recipes: RemoteRecipes
@@ -1428,6 +1457,32 @@ class BlockingMemoryTool(Noun):
             idempotency_key: str | None = None) -> ToolAnswer:
         """Run a call of the memory tool that writes, edits, moves, deletes or shares."""
 
+class BlockingPolicies(Noun):
+    """The operations on policies, for the blocking client."""
+    def apply(self, pipeline: str, *, after: int = 0, limit: int = 500, store: str = "",
+            idempotency_key: str | None = None) -> PoliciesApplied:
+        """Apply `redact`, `tag` and `ttl_s` to records that a store has, up to 500 in one call."""
+    def delete(self, pipeline: str, name: str, *, store: str = "",
+            idempotency_key: str | None = None) -> None:
+        """Delete a policy. Records keep what it has done."""
+    def list(self, pipeline: str, *, store: str = "") -> PolicyList:
+        """List the policies of a store, in their order, with the number of their verdicts."""
+    def scan(self, pipeline: str, *, policies: JsonObjects = (), after: int = 0, limit: int = 500,
+            store: str = "") -> PolicyScan:
+        """Return what policies would have done with the records that a store has, the oldest
+        first."""
+    def set(self, pipeline: str, policy: JsonObject, *, store: str = "",
+            idempotency_key: str | None = None) -> None:
+        """Add a policy after the others, or replace the one with its name."""
+    def test(self, pipeline: str, *, content: str = "", policies: JsonObjects = (),
+            kind: str = "observation", source: str = "", scope: str = "", key: str = "",
+            owner: str = "", thread: str = "", tags: Strings = (), data: JsonObject = {},
+            store: str = "") -> PolicyOutcome:
+        """Return what policies would do with a record. Nothing is written or counted."""
+    def verdicts(self, pipeline: str, *, policy: str = "", action: str = "", before: int = 0,
+            limit: int = 100, store: str = "") -> VerdictList:
+        """List the latest 10,000 verdicts of policies, and count all."""
+
 class BlockingProcedures(Noun):
     """The operations on procedures, for the blocking client."""
     def delete_many(self, pipeline: str, ids: Strings, *, reason: str | None = "", store: str = "",
@@ -1733,6 +1788,7 @@ class BlockingNouns:
     kv: BlockingKv
     memories: BlockingMemories
     memory_tool: BlockingMemoryTool
+    policies: BlockingPolicies
     procedures: BlockingProcedures
     receipts: BlockingReceipts
     recipes: BlockingRecipes
@@ -2175,6 +2231,27 @@ class EmbeddedMemoryTool(Noun):
             sharing: bool = True, user: str = "", chat: str = "") -> ToolAnswer:
         """Run a call of the memory tool that writes, edits, moves, deletes or shares."""
 
+class EmbeddedPolicies(Noun):
+    """The operations on policies, for the embedded store."""
+    def apply(self, *, after: int = 0, limit: int = 500) -> PoliciesApplied:
+        """Apply `redact`, `tag` and `ttl_s` to records that a store has, up to 500 in one call."""
+    def delete(self, name: str) -> None:
+        """Delete a policy. Records keep what it has done."""
+    def list(self) -> PolicyList:
+        """List the policies of a store, in their order, with the number of their verdicts."""
+    def scan(self, *, policies: JsonObjects = (), after: int = 0, limit: int = 500) -> PolicyScan:
+        """Return what policies would have done with the records that a store has, the oldest
+        first."""
+    def set(self, policy: JsonObject) -> None:
+        """Add a policy after the others, or replace the one with its name."""
+    def test(self, *, content: str = "", policies: JsonObjects = (), kind: str = "observation",
+            source: str = "", scope: str = "", key: str = "", owner: str = "", thread: str = "",
+            tags: Strings = (), data: JsonObject = {}) -> PolicyOutcome:
+        """Return what policies would do with a record. Nothing is written or counted."""
+    def verdicts(self, *, policy: str = "", action: str = "", before: int = 0,
+            limit: int = 100) -> VerdictList:
+        """List the latest 10,000 verdicts of policies, and count all."""
+
 class EmbeddedProcedures(Noun):
     """The operations on procedures, for the embedded store."""
     def delete_many(self, ids: Strings, *, reason: str | None = "") -> Deleted:
@@ -2439,6 +2516,7 @@ class EmbeddedNouns:
     kv: EmbeddedKv
     memories: EmbeddedMemories
     memory_tool: EmbeddedMemoryTool
+    policies: EmbeddedPolicies
     procedures: EmbeddedProcedures
     receipts: EmbeddedReceipts
     recipes: EmbeddedRecipes

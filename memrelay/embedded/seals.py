@@ -12,11 +12,11 @@ from memrelay.memory.models.shared_stores.seals import (
     PUT,
     SealAddress,
     find_internal,
-    is_sealed,
     load_sealer,
     seal_line,
 )
 from memrelay.memory.models.shared_stores.table import ItemTable
+from memrelay.memory.seal_keys import is_sealed
 
 FIX = "pass the keys of memory.seal_keys to open_store(..., seal_keys=[...])"
 

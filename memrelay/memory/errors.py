@@ -37,7 +37,7 @@ MemoryFault
 └── PreconditionNotMet       the active bundle is not the expected one; nothing changed
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 
@@ -106,7 +106,8 @@ class PolicyStop(Refused):
 
     `action` is "refuse", "drop" or "review". `candidate` is the record as it would be, a State
     after all redactions, and `before` its present state. It is raised before that record changes,
-    but the call may have changed others (memory/admission.py).
+    but the call may have changed others (memory/admission.py). `findings` has what policies found
+    in it, each with its replacement.
     """
 
     code = "refused_by_policy"
@@ -118,6 +119,7 @@ class PolicyStop(Refused):
         )
         self.policy, self.action = policy, action
         self.candidate, self.before = candidate, before
+        self.findings: Mapping[str, str] = {}
 
 
 class Fault(NamedTuple):

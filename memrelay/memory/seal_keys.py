@@ -3,10 +3,19 @@
 The model with internal values declares in its manifest what does that.
 """
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, cast
 
 from memrelay.memory.engine.models import list_hooks, load
+
+# The version, the key id, the nonce, and the ciphertext with its tag. The last two are base64url.
+SEALED = re.compile(r"v1\.[0-9a-f]{16}\.[A-Za-z0-9_-]{16}\.[A-Za-z0-9_-]{23,}")
+
+
+def is_sealed(value: object) -> bool:
+    """Return whether a stored value has the form of a sealed text."""
+    return isinstance(value, str) and SEALED.fullmatch(value) is not None
 
 
 class Resolver(Protocol):

@@ -36,6 +36,7 @@ from memrelay.memory.endpoint_rules import (
 )
 from memrelay.memory.engine.time_zones import MaybeZone
 from memrelay.memory.field_descriptions import DescribedModel
+from memrelay.memory.policy_rules import Policies
 from memrelay.pipelines.cron import MAX_LENGTH as MAX_CRON
 from memrelay.pipelines.cron import PATTERN as CRON_PATTERN
 from memrelay.pipelines.cron import check_cron
@@ -247,6 +248,9 @@ class StoreSpec(Part):
     vectors: Flag = False
     """Make vectors of all records, so that ranked searches find them by meaning. A memory_search
     with mode `hybrid` or `semantic` does it too."""
+    policies: Policies = ()
+    """What may enter the store, and what happens to it on the way in ([trust.md](trust.md)). A
+    deploy writes them into the store file."""
 
 
 class DeclaredEndpoint(Part):

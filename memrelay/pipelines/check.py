@@ -20,6 +20,7 @@ from memrelay.pipelines.checked import Checked, CheckedAgent, CheckedBundle
 from memrelay.pipelines.endpoints import check_endpoint_references, check_endpoints
 from memrelay.pipelines.json_text import fits, parse_bundle
 from memrelay.pipelines.message_checks import check_mismatches, check_swarm_schemas
+from memrelay.pipelines.policies import check_policies
 from memrelay.pipelines.report import JsonPath, Report, did_you_mean, quoted
 from memrelay.pipelines.rules import report_validation_error
 from memrelay.pipelines.secret_references import (
@@ -83,6 +84,7 @@ def _check_object(
     check_mismatches(swarms, agents, report)
     valid = [agent for agent in checked if agent is not None]
     languages = check_stores(stores, [agent.args.store for agent in valid], report)
+    check_policies(stores, [agent.args.store for agent in valid], report)
     check_display_order(bundle.display_order, agents, report)
     check_endpoints(endpoints, report)
     _check_inputs_days(bundle.inputs_days, report)
@@ -107,6 +109,7 @@ def _check_object(
         languages=languages,
         feeds=frozenset(store.memory_id for store in stores.values() if store.changes),
         embedded=frozenset(store.memory_id for store in stores.values() if store.vectors),
+        policies={one.memory_id: one.policies for one in stores.values() if one.policies},
         timezone=zone,
         inputs_days=bundle.inputs_days,
         golden_questions=bundle.golden_questions,

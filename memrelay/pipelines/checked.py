@@ -8,7 +8,7 @@ PipelineError
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Self
+from typing import Any, Self
 
 from memrelay.blocks.contract import Agent, Block, BlockArgs
 from memrelay.blocks.templates import JsonTemplate
@@ -120,6 +120,7 @@ class CheckedBundle:
     Its stores keep inputs for `inputs_days`, 0 for none, and receipts for `receipts_days`, with
     digests in place of the questions if `only_digests`. `golden_questions` is a file, relative to
     that of the bundle, or "".
+    `policies` are those that it declares, by memory_id.
     `message_checks` are the schemas of its swarms by name. `endpoints` are those that it declares.
     """
 
@@ -138,6 +139,7 @@ class CheckedBundle:
     golden_questions: str = ""
     receipts_days: float = 30
     only_digests: bool = False
+    policies: Mapping[str, tuple[dict[str, Any], ...]] = field(default_factory=dict)
     message_checks: Mapping[str, MessageCheck] = field(default_factory=dict)
     endpoints: tuple[DeclaredEndpoint, ...] = ()
 

@@ -241,6 +241,7 @@ class Plan:
     - `receipts_days`: for how long they keep receipts; `only_digests`: not the questions;
       `receipt_stores`: those whose blocks leave receipts
     - `endpoints`: those that the bundle declares
+    - `policies`: those that the bundle declares, by memory_id
     - `deployed_at_ms`: when it was deployed last, for a plan in service
     - `feeds`: stores with a change feed: all `built_in_stores`, and those that declare one
     """
@@ -303,6 +304,7 @@ class Plan:
         self.receipts_days, self.only_digests = bundle.receipts_days, bundle.only_digests
         self.receipt_stores = {agent.store for agent in planned if agent.receipts and agent.store}
         self.feeds = bundle.feeds | frozenset(self.built_in_stores.values())
+        self.policies = bundle.policies
 
     def subscriber(self, alias: str) -> PlannedAgent | None:
         """Return the agent with that alias if it calls a block."""

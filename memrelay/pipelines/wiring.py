@@ -4,6 +4,7 @@ from collections.abc import Collection
 from functools import cache, partial
 
 from memrelay.bus.keys import SWARM
+from memrelay.memory.engine.memory_id import built_in_name
 from memrelay.pipelines.bundle import AI_CLASS, AgentSpec, StoreSpec, SwarmSpec
 from memrelay.pipelines.report import JsonPath, Report, did_you_mean, quoted
 
@@ -99,7 +100,7 @@ def check_stores(
         elif memory_id in languages:
             rule = f"the store {quoted(memory_id)} is declared twice"
             report.error(path, rule, "remove one of them")
-        elif memory_id not in named:
+        elif memory_id not in named and not (store.policies and built_in_name(memory_id)):
             rule = f"no agent uses the store {quoted(memory_id)}"
             report.warn(path, rule, did_you_mean(memory_id, named))
         languages.setdefault(memory_id, store.language)

@@ -26,7 +26,7 @@ from memrelay.pipelines.checked import BundleRefused
 from memrelay.pipelines.plan import Plan
 from memrelay.rehearsal.difference import compare, leave_out_unrehearsed
 from memrelay.rehearsal.questions import ask_sides, check_questions
-from memrelay.rehearsal.report import ReportBuilder
+from memrelay.rehearsal.report import ReportBuilder, compare_verdicts
 from memrelay.rehearsal.runner import DatedPlan, Flooded, Side
 from memrelay.rehearsal.setup import (
     CANDIDATE,
@@ -104,6 +104,7 @@ def rehearse(folder: Path) -> dict[str, Any]:
                 "compare": round(took_s, 3),
             },
             **compared,
+            "policies": compare_verdicts(then.count_verdicts(), after.count_verdicts()),
             **tested,
         }
 

@@ -41,6 +41,11 @@ def _lines(report: dict[str, Any]) -> Iterator[str]:
     for name, count in report["counts"].items():
         if count:
             yield f"{name.replace('_', ' ')}: {count}"
+    for one in report.get("policies", ()):
+        yield (
+            f"policy {one['policy']}: {one['action']} {one['then']} times, and "
+            f"{one['candidate']} under the candidate"
+        )
     if "tests" in report:
         yield from _question_lines(report)
     for one in report["records"][:LINES]:

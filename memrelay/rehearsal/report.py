@@ -1,6 +1,6 @@
 """Makes the report of a rehearsal."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -119,6 +119,19 @@ class ReportBuilder:
 
     def _id_of(self, number: int | None) -> str:
         return "" if number is None else self._inputs[number].id
+
+
+def compare_verdicts(
+    then: Counter[tuple[str, str]], candidate: Counter[tuple[str, str]]
+) -> list[dict[str, Any]]:
+    """Return how often each policy has acted on both sides. Both counters are by its name and
+    action.
+    """
+    return [
+        {"policy": policy, "action": action, "then": then[key], "candidate": candidate[key]}
+        for key in sorted({*then, *candidate})
+        for policy, action in [key]
+    ]
 
 
 def _view(guid: str, state: Any) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 import time
 from bisect import bisect_left
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,8 +14,10 @@ from memrelay.bus.client.url import Address
 from memrelay.bus.codec import decode_kept
 from memrelay.bus.keys import PublicSwarm
 from memrelay.bus.replication import Replication
-from memrelay.memory.engine.features import INPUTS
+from memrelay.memory.engine.features import INPUTS, POLICIES
 from memrelay.memory.engine.inbox import RETRY_SUFFIX, Pending
+from memrelay.memory.engine.models import load
+from memrelay.memory.engine.store import Store
 from memrelay.memory.engine.stores import OpenStores
 from memrelay.memory.models.inputs.packing import KeptInput
 from memrelay.memory.operations import find_operation
@@ -30,7 +32,7 @@ from memrelay.worker.run.crash_isolation import CrashIsolation
 from memrelay.worker.run.inputs import Entry, Work, from_pending, get_arrival
 from memrelay.worker.run.outcome import Outcome, PublicMessageLimit
 from memrelay.worker.run.retries import Retries
-from memrelay.worker.run.store_features import find_features
+from memrelay.worker.run.store_features import compose_stores
 
 # Stores that are open at once.
 MOST_OPEN = 64
@@ -38,6 +40,8 @@ MOST_OPEN = 64
 MAX_NOTED_BYTES = 128 << 20
 NOTE_BYTES = 200
 WEBHOOK_BLOCK = "webhook_send"
+# Counts the verdicts of policies.
+POLICY_TABLE = "memrelay.memory.models.policies.table:PolicyTable"
 
 
 class Waiting(NamedTuple):
@@ -178,6 +182,8 @@ class Side:
         # By store: the last change before the run, and the inputs that led to later ones.
         self.first_changes: dict[str, int] = {}
         self.changes: dict[str, ChangeLog] = {}
+        # How often each policy had acted before the run, by its name and action.
+        self._first_verdicts: Counter[tuple[str, str]] = Counter()
         self.noted: dict[int, Noted] = {}
         self.unrehearsed: dict[int, str] = {}
         self.count = 0
@@ -225,6 +231,15 @@ class Side:
         store.connection.pragma("synchronous", "OFF")
         self.first_changes[name] = store.records.versions.last_change
         self.changes[name] = ChangeLog()
+        self._first_verdicts += _count_verdicts(store)
+
+    def count_verdicts(self) -> Counter[tuple[str, str]]:
+        """Return how often each policy has acted in the run, by its name and action."""
+        counts: Counter[tuple[str, str]] = Counter()
+        for name in self.names:
+            if self.stores.exists(name):
+                counts += _count_verdicts(self.stores.get(name))
+        return counts - self._first_verdicts
 
     def _find_plan(self, kept: KeptInput) -> DatedPlan:
         """Return the plan under which an input ran. If that is not known, it is the plan of its
@@ -240,8 +255,7 @@ class Side:
 
     def _compose(self, plan: Plan) -> None:
         """Give the stores the features of a plan. The copies keep no inputs."""
-        features = find_features([plan], self.stores)
-        self.stores.compose({name: those - {INPUTS} for name, those in features.items()})
+        compose_stores([plan], self.stores, without=(INPUTS,))
 
     def _may_join(self, dated: DatedPlan, together: Sequence[Entry]) -> bool:
         """Return whether a further input may run in the transaction of earlier ones, because
@@ -414,11 +428,22 @@ def _embeds(entries: Sequence[Entry]) -> bool:
     return any(operation is not None and operation.embeds for operation in operations)
 
 
+def _count_verdicts(store: Store) -> Counter[tuple[str, str]]:
+    if not store.has_feature(POLICIES):
+        return Counter()
+    counts = store.table(load(POLICY_TABLE)).counts()
+    return Counter({(policy, action): total for policy, action, total, _ in counts})
+
+
 def _find_action(answer: bytes) -> str:
     """Return what a call has decided: its `action`, or its error; "" for any other answer."""
     parsed = orjson.loads(answer)
     if "error" in parsed:
         return f"{parsed['error']['code']}: {parsed['error']['detail']}"
     output = parsed.get("output")
-    action = output.get("action") if isinstance(output, dict) else None
+    if not isinstance(output, dict):
+        return ""
+    if "dropped" in output or "review" in output:
+        return "dropped" if "dropped" in output else "held for review"
+    action = output.get("action")
     return action if isinstance(action, str) else ""

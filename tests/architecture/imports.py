@@ -38,7 +38,8 @@ RULES = {
         own=(
             *("blocks", "bus.keys", "bus.message"),
             *("memory.engine.memory_id", "memory.engine.time_zones"),
-            *("memory.endpoint_rules", "memory.field_descriptions", "memory.validation"),
+            *("memory.endpoint_rules", "memory.field_descriptions", "memory.policy_rules"),
+            "memory.validation",
         ),
         never=(*REDIS, "apsw"),
     ),

@@ -10,7 +10,16 @@ MODELS = f"{MEMORY}.models"
 CORE = ("engine", "records", "search")
 # What a model may import of memory, besides itself.
 SHARED = (
-    *("endpoint_rules", "errors", "field_descriptions", "operations", "seal_keys", "validation"),
+    *(
+        "endpoint_rules",
+        "errors",
+        "field_descriptions",
+        "operations",
+        "policy_rules",
+        "seal_keys",
+        "stopped_writes",
+        "validation",
+    ),
 )
 BELOW = tuple(f"{MEMORY}.{name}" for name in (*CORE, *SHARED))
 # The imports between models: recipes put items and entries of the others into a context, and

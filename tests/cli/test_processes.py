@@ -51,6 +51,8 @@ CALLS = {
     "changes": "changes list first",
     "waiting-messages": "waiting-messages list first",
     "inputs": "inputs list first",
+    "policies": "policies list first",
+    "policy": "policy scan first",
     "receipts": "receipts list first",
     "receipt": "receipt first RECEIPT --verify",
     "replay": "replay first --dry-run",

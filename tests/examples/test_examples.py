@@ -48,7 +48,7 @@ def test_each_example_is_listed_and_has_commands() -> None:
     listed = re.findall(r"^\| \[(\w+)\]", (EXAMPLES / "README.md").read_text(), re.MULTILINE)
 
     assert sorted(listed) == NAMES
-    assert len(NAMES) == 9
+    assert len(NAMES) == 10
     assert all(list_commands(name) for name in NAMES)
 
 
@@ -139,6 +139,24 @@ def test_the_recipe_reduces_events_to_the_newest_of_each_service(reader: Reader)
 
     assert sorted(first[0].splitlines()) == ["- The api lost its database", "- mail is late"]
     assert second == first
+
+
+def test_policies_keep_keys_and_cards_out_of_the_memory(reader: Reader) -> None:
+    key, card = "AKIAIOSFODNN7EXAMPLE", "4012 8888 8888 1881"
+    tried, refused, _, written, stopped, _, found, verdicts, *past = run_all(
+        reader, "moderated_memory"
+    )
+    _, scanned, applied, found_again = past
+
+    assert key not in tried and '"outcome":"stored"' in tried
+    assert '"outcome":"refuse","policy":"cards"' in refused
+    assert '"guid"' in written.replace("\\", "") and "'cards'" in stopped
+    assert "The deploy key is [aws_access_key_id:" in found and "ada@example.org" in found
+    assert key not in written + found and card not in stopped + found
+    counts = {one["action"]: one["total"] for one in json.loads(verdicts)["counts"]}
+    assert counts == {"redact": 1, "refuse": 1, "tag": 1}
+    assert '"found":1' in scanned and '"changed":1' in applied
+    assert "ada@example.org" not in found_again and "[email:" in found_again
 
 
 @pytest.mark.slow

@@ -50,6 +50,10 @@ EXPECTED = {
         ("rehearsals.create", "rehearsals.get", "rehearsals.list", "rehearsals.delete"),
         ("admin", False),
     ),
+    **dict.fromkeys(
+        ("policies.list", "policies.scan", "policies.test", "policies.verdicts"), ("admin", False)
+    ),
+    **dict.fromkeys(("policies.apply", "policies.delete", "policies.set"), ("admin", True)),
     "receipts.get": ("admin", False),
     "receipts.list": ("admin", False),
     "records.uses": ("admin", False),

@@ -158,6 +158,23 @@ def test_appended_and_restored_records(system: TestSystem, uid: str) -> None:
     ]
 
 
+def test_verdicts_of_policies(system: TestSystem, uid: str) -> None:
+    with WebhookReceiver() as receiver:
+        call(system, uid, "endpoints.create", {"url": receiver.url, "events": ["policy.*"]})
+        for name, action in (("hide", "redact"), ("stop", "refuse")):
+            match = {"find": {"pattern": f"xyzzy-{name}"}}
+            policy = {"name": name, "match": match, "action": action}
+            call(system, uid, "policies.set", {"policy": policy})
+        guid = call(system, uid, "records.create", {"content": "xyzzy-hide"})["guid"]
+        refused(system, uid, "records.create", {"content": "xyzzy-stop"})
+        events = [one.json["data"] for one in receiver.wait(2)]
+        assert {one["action"]: one["policy"] for one in events} == {
+            "redact": "hide",
+            "refuse": "stop",
+        }
+        assert guid in [one["id"] for one in events] and "xyzzy" not in str(events)
+
+
 def test_a_message_that_fails_sends_its_dead_letter_only(system: TestSystem) -> None:
     uid = FAILING
     with WebhookReceiver() as receiver:

@@ -15,7 +15,7 @@ from memrelay.rehearsal.child import rehearse
 from memrelay.rehearsal.copies import copy_stores
 from memrelay.rehearsal.setup import DeployedBundle, Setup, write_setup
 from memrelay.worker.run.inputs import Entry, Work, from_pending
-from memrelay.worker.run.store_features import find_features
+from memrelay.worker.run.store_features import compose_stores
 from tests.support.bundles import Json
 from tests.worker.test_batch import make_batch
 
@@ -40,7 +40,7 @@ class LivePipeline:
         version = len(self.versions) + 1
         self.now_ms += 1000
         self.versions.append(DeployedBundle(version, self.now_ms, checked.hash, checked.source))
-        self.stores.compose(find_features([self.plan], self.stores))
+        compose_stores([self.plan], self.stores)
 
     def entry(self, text: str, *, swarm: str = "chat", **fields: str) -> Entry:
         """Return the next input with a text."""

@@ -220,6 +220,36 @@ def test_the_same_bundle_has_no_difference(live: LivePipeline, tmp_path: Path) -
     assert "failures='0'" in format_junit(report)
 
 
+def test_a_candidate_shows_what_its_policies_do(live: LivePipeline, tmp_path: Path) -> None:
+    secret, card = "AKIAIOSFODNN7EXAMPLE", "4012 8888 8888 1881"
+    live.say("/write tea", f"/write key {secret}", f"/write card {card}")
+    live.run(live.call("records.create", content=card), live.call("records.create", content="x"))
+    policies = [
+        {"name": "secrets", "match": {"find": "secrets"}, "action": "redact"},
+        {"name": "cards", "match": {"find": "credit_card"}, "action": "refuse"},
+        {"name": "x", "match": {"find": {"pattern": "^x$"}}, "action": "drop"},
+    ]
+    declared = [{"memory_id": "instances/p/memories", "policies": policies}]
+
+    report = live.rehearse(tmp_path / "r", make_bundle("p", WRITE, KEEP, stores=declared))
+
+    assert report["policies"] == [
+        {"policy": "cards", "action": "refuse", "then": 0, "candidate": 2},
+        {"policy": "secrets", "action": "redact", "then": 0, "candidate": 1},
+        {"policy": "x", "action": "drop", "then": 0, "candidate": 1},
+    ]
+    changes = [(one["change"], read_text(one["then"])) for one in report["records"]]
+    assert sorted(changes) == [
+        ("changed", f"key {secret}"),
+        ("missing", card),
+        ("missing", f"card {card}"),
+        ("missing", "x"),
+    ]
+    actions = [one["candidate"]["action"].partition(":")[0] for one in report["decisions"]]
+    assert actions == ["refused_by_policy", "dropped"]
+    assert "policy cards: refuse 0 times, and 2 under the candidate" in format_report(report)
+
+
 def test_a_renamed_agent_differs_only_in_the_source(live: LivePipeline, tmp_path: Path) -> None:
     live.say(*TEXTS)
     renamed = KEEP | {"wf_agent_name": "keeper", "agent_alias": "keeper_"}

@@ -15,6 +15,10 @@ from tests.support.web_system import WebSystem
 from tests.web.home_routes import AGENT_MEMORY, RECIPES
 from tests.web.records import Records
 
+POLICIES = [
+    *[(method, "/policies") for method in ("GET", "DELETE")],
+    *[("POST", f"/policies/{verb}") for verb in ("apply", "scan", "set", "test", "verdicts")],
+]
 ENDPOINTS = [
     *[(method, "/endpoints") for method in ("GET", "POST")],
     *[(method, "/endpoints/{id}") for method in ("GET", "PATCH", "DELETE")],
@@ -86,7 +90,7 @@ def test_every_operation_has_its_derived_route_and_access(tmp_path: object) -> N
         ("GET", "/receipts/{id}"),
         ("GET", "/records/{guid}/uses"),
         ("GET", "/waiting_messages"),
-        *ENDPOINTS,
+        *(POLICIES + ENDPOINTS),
         *[(method, "/items/{key}") for method in ("GET", "PUT", "DELETE")],
         ("POST", "/items/search"),
         *[("POST", f"/items/{{key}}/{verb}") for verb in ("edit", "rename", "reseal")],

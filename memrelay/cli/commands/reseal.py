@@ -22,8 +22,9 @@ from memrelay.cli.terminal.interrupts import interruptible
 from memrelay.cli.terminal.output import print_json, print_line
 from memrelay.memory.engine.memory_id import built_in_store
 from memrelay.memory.errors import MemoryFault, RecordNotFound, VersionConflict
-from memrelay.memory.models.shared_stores.seals import PREFIX, SealAddress, Sealer, is_sealed
+from memrelay.memory.models.shared_stores.seals import PREFIX, SealAddress, Sealer
 from memrelay.memory.models.shared_stores.table import InternalEntry, list_internal_entries
+from memrelay.memory.seal_keys import is_sealed
 
 RESEAL = "items.reseal"
 # Entries that are sealed at the same time.

@@ -41,6 +41,9 @@ ChangeType = Literal[
     "edge.deleted",
     "view.created",
     "view.deleted",
+    # A policy has acted on a write. The subject is the guid of the record, "" for none; `data` has
+    # the policy and its action.
+    "policy.verdict",
 ]
 TYPES: tuple[str, ...] = get_args(ChangeType)
 CREATED: ChangeType = "record.created"
@@ -49,6 +52,7 @@ DELETED: ChangeType = "record.deleted"
 EXPIRED: ChangeType = "record.expired"
 ERASED: ChangeType = "record.erased"
 SKIPPED: ChangeType = "entry.skipped"
+VERDICT: ChangeType = "policy.verdict"
 # What a change of a record is called for others than readers of the feed: `event` in the row's
 # `data`, if the type does not say it.
 EVENT = "event"

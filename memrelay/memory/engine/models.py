@@ -25,6 +25,7 @@ MODELS = (
     "memrelay.memory.models.rehearsals",
     "memrelay.memory.models.receipts",
     "memrelay.memory.models.provenance",
+    "memrelay.memory.models.policies",
 )
 
 
@@ -161,6 +162,9 @@ class Model:
     # A function `(stop, operation, input, store, context)` that returns the output of a call that a
     # policy has stopped (memory/admission.py).
     settle: str = ""
+    # A function `(store, stop, operation, input, context)` that keeps a stopped call for review and
+    # returns its output.
+    propose: str = ""
     # Functions `(stop)` that return (operation, input as a dictionary) to make the write that a
     # policy has stopped in a block, by the kind of the record.
     stopped_writes: Mapping[str, str] = field(default_factory=dict)

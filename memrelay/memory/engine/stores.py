@@ -57,6 +57,8 @@ class OpenStores:
         self._probes, self._used = 0, dict[str, int]()
         # Fencing epoch of the owner, by memory_id.
         self._epochs: dict[str, int] = {}
+        # Called with each store that is opened, outside of a transaction.
+        self.prepare: Callable[[Store], None] | None = None
         # The features of a store, by memory_id. Other stores have the default.
         self._features: dict[str, frozenset[str]] = {}
         # Fencing epoch that the file already contains, by memory_id.
@@ -114,6 +116,8 @@ class OpenStores:
                 store.compose(self._features[memory_id])
             try:
                 self._write_epoch(memory_id, store)
+                if self.prepare is not None:
+                    self.prepare(store)
             except StoreDamaged as damaged:
                 raise store.give_up(str(damaged.__cause__ or damaged)) from damaged
             undo.pop_all()
@@ -141,6 +145,8 @@ class OpenStores:
         self._features |= features
         for name in features.keys() & self._open.keys():
             self._open[name].compose(features[name])
+            if self.prepare is not None:
+                self.prepare(self._open[name])
 
     def _write_epoch(self, memory_id: str, store: Store) -> None:
         if epoch := self._epochs.get(memory_id, 0):

@@ -53,6 +53,9 @@ GROUPS = {
     "receipts": Group(
         "Receipts", RECORDS, "Show which records an answer was based on, and in which version."
     ),
+    "policies": Group(
+        "Policies", RECORDS, "Decide what may enter a store: redact, refuse, review, tag, limit."
+    ),
     "records": Group("Records", RECORDS, "Write, search, change, restore and erase records."),
     "changes": Group("Changes", RECORDS, "Follow the changes of a store in order."),
     "waiting_messages": Group(

@@ -14,7 +14,7 @@ from memrelay.memory.engine.stores import OpenStores
 from memrelay.memory.engine.threads import DatabaseThread
 from memrelay.memory.errors import StoreBroken, StoreBusy, StoreFenced
 from memrelay.pipelines.plan import Plan
-from memrelay.worker.run.store_features import ENDPOINTS, find_features
+from memrelay.worker.run.store_features import ENDPOINTS, compose_stores
 from memrelay.worker.shared import WorkerContext
 from memrelay.worker.waiting import wait
 
@@ -136,7 +136,7 @@ class DeliveryTask:
 
 
 def _compose(plans: Sequence[Plan], stores: OpenStores) -> None:
-    stores.compose(find_features(plans, stores))
+    compose_stores(plans, stores)
 
 
 def _synchronize(plans: Sequence[Plan], since_ms: int, stores: OpenStores) -> None:

@@ -45,9 +45,10 @@ from memrelay.worker.run.recovery import Recovery, RecoveryTurns, close_stores
 from memrelay.worker.run.retries import Retries
 from memrelay.worker.run.store_features import (
     ENDPOINTS,
-    find_features,
+    compose_stores,
     find_inputs_days,
     find_receipts_days,
+    open_declared,
 )
 from memrelay.worker.shared import WorkerContext
 from memrelay.worker.waiting import in_background, wait
@@ -596,9 +597,10 @@ def _take_over_later(
     stores: OpenStores, plans: Sequence[Plan], names: Sequence[str], epoch: int
 ) -> bool:
     """Return whether a pipeline has endpoints."""
-    stores.compose(find_features(plans, stores))
+    compose_stores(plans, stores)
     for name in names:
         stores.take_over_later(name, epoch)
+    open_declared(plans, stores)
     return any(stores.exists(plan.built_in_stores[ENDPOINTS]) for plan in plans)
 
 

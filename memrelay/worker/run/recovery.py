@@ -20,7 +20,7 @@ from memrelay.pipelines.plan import Plan
 from memrelay.worker.ownership.group_lease import GroupLease
 from memrelay.worker.run.busy_retry import BusyRetry
 from memrelay.worker.run.inputs import parse_arrival
-from memrelay.worker.run.store_features import find_features
+from memrelay.worker.run.store_features import compose_stores
 from memrelay.worker.shared import WorkerContext
 
 log = get_logger(__name__)
@@ -156,7 +156,7 @@ def _take_over(
     epoch: int,
 ) -> _Taken:
     """Raises StoreFenced if a store has a higher epoch."""
-    stores.compose(find_features(plans, stores))
+    compose_stores(plans, stores)
     for name in names:
         stores.take_over(name, epoch)
     usable = _take_over_former(stores, former, epoch)

@@ -158,6 +158,20 @@ TABLES = {
         "belongs to the answers of this pipeline",
         "INSERT INTO receipts(first, last, data) VALUES ('1', '2', :receipts)",
     ),
+    "policies": Table(
+        "policy",
+        "INSERT INTO policies(name, policy, changed_at) VALUES "
+        """('a', '{"name":"a","match":{},"action":{"tag":"b"}}', 1)""",
+    ),
+    "declared_policies": Table("a deploy writes them"),
+    "policy_keys": Table("belongs to this file"),
+    "policy_limits": Table(HERE, "INSERT INTO policy_limits VALUES ('a', :text, 1, 1)"),
+    "policy_counts": Table(HERE),
+    "policy_verdicts": Table(
+        HERE,
+        "INSERT INTO policy_verdicts VALUES (1, 1, 'a', 'tag', :text, 'b'), "
+        "(2, 1, 'a', 'tag', 'c', :text)",
+    ),
     "inbox": Table(HERE, "INSERT INTO inbox(id, bundle, outputs) VALUES ('i', 'b', :blob)"),
     "pending": Table(
         HERE,
@@ -271,7 +285,7 @@ def test_an_export_has_the_rows_of_every_table_that_belongs_to_the_memory(store:
         "edge": 5,
         "view": 3,
     }
-    assert len(rows) == 6 + 6 + 3 + 4 + 17
+    assert len(rows) == 6 + 6 + 3 + 4 + 17 + 1
 
 
 def test_the_lines_of_a_table_have_all_its_columns(store: Store) -> None:

@@ -17,9 +17,9 @@ from pydantic import Field
 from memrelay.memory.engine.timestamps import Moment, format_time
 from memrelay.memory.engine.versions import State
 from memrelay.memory.errors import BadValue, ValueTooLarge
-from memrelay.memory.models.shared_stores.seals import is_sealed
 from memrelay.memory.records.columns import column_list
 from memrelay.memory.records.data import as_text, load_json
+from memrelay.memory.seal_keys import is_sealed
 
 # Characters of a key.
 MAX_KEY_CHARACTERS = 200

@@ -42,7 +42,6 @@ from memrelay.memory.models.shared_stores.item import (
     view_row,
     view_state,
 )
-from memrelay.memory.models.shared_stores.seals import is_sealed
 from memrelay.memory.models.shared_stores.table import ItemTable, Listing, Position
 from memrelay.memory.operations import Context, operation
 from memrelay.memory.records.optimistic_locking import refuse_other_version
@@ -55,6 +54,7 @@ from memrelay.memory.records.paging import (
     take_within,
 )
 from memrelay.memory.records.view import Versions
+from memrelay.memory.seal_keys import is_sealed
 from memrelay.memory.search.search import SearchInput, search
 
 # Entries of a store.

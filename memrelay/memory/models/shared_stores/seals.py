@@ -4,7 +4,6 @@ This module is light. `memory/sealing.py`, which loads `cryptography`, is import
 `memory.seal_keys` is set.
 """
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple, Protocol, Self, cast
@@ -16,21 +15,14 @@ from memrelay.memory.engine.models import load
 from memrelay.memory.errors import Refused, SealBroken, SealKeyMissing, ValueTooLarge
 from memrelay.memory.models.shared_stores import ITEM_KIND
 from memrelay.memory.records.ids import UID, replace_uid
-from memrelay.memory.seal_keys import Resolver, SealKeys
+from memrelay.memory.seal_keys import Resolver, SealKeys, is_sealed
 
 PREFIX = "v1."
-# The key id, the nonce, and the ciphertext with its tag. The last two are base64url.
-FORM = re.compile(r"v1\.[0-9a-f]{16}\.[A-Za-z0-9_-]{16}\.[A-Za-z0-9_-]{23,}")
 UNUSABLE = (
     "a key of memory.seal_keys cannot be read, so internal values can be neither sealed nor "
     "opened; run `memrelay doctor` on the server to find the reason"
 )
 INSTALL = f"memory.seal_keys needs cryptography: {install_extra('seal')}"
-
-
-def is_sealed(value: object) -> bool:
-    """Return whether a stored value has the form of a sealed text."""
-    return isinstance(value, str) and FORM.fullmatch(value) is not None
 
 
 class SealAddress(NamedTuple):

@@ -1,0 +1,131 @@
+"""Filters (docs/filters.md) as Python functions over a record that is not written yet.
+
+They hold for the same records as the SQL of engine/filter_sql.py.
+"""
+
+import operator
+from collections.abc import Callable
+from typing import Any, cast
+
+import orjson
+
+from memrelay.memory.engine.versions import State
+from memrelay.memory.records.filters import AllOf, AnyOf, Condition, Node, Not, parse_filter
+
+Holds = Callable[[State], bool]
+COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
+    "eq": operator.eq,
+    "gt": operator.gt,
+    "gte": operator.ge,
+    "lt": operator.lt,
+    "lte": operator.le,
+}
+
+
+class _Missing:
+    """Stands for a key that `data` does not have."""
+
+
+MISSING = _Missing()
+
+
+def compile_filter(given: dict[str, Any]) -> Holds:
+    """Return whether a filter holds for a record, as a function.
+
+    Raises ValidationError: the filter is invalid.
+    """
+    return _compile(parse_filter(given))
+
+
+def _compile(node: Node) -> Holds:
+    match node:
+        case AllOf(parts):
+            conditions = [_compile(part) for part in parts]
+            return lambda state: all(holds(state) for holds in conditions)
+        case AnyOf(parts):
+            alternatives = [_compile(part) for part in parts]
+            return lambda state: any(holds(state) for holds in alternatives)
+        case Not(part):
+            inner = _compile(part)
+            return lambda state: not inner(state)
+        case Condition("data"):
+            return _compile_data(node)
+        case Condition("tags"):
+            return _compile_tags(node)
+    return _compile_field(node)
+
+
+def _compile_field(node: Condition) -> Holds:
+    value: Any = node.value
+    at = State._fields.index(node.field)
+    match node.operator:
+        case "eq":
+            return lambda state: state[at] == value
+        case "in":
+            values = frozenset(value)
+            return lambda state: state[at] in values
+        case "exists":
+            return lambda state: state[at] is not None
+        case "contains":
+            return lambda state: value in cast(str, state[at]) if state[at] is not None else False
+    compare = COMPARISONS[node.operator]
+    return lambda state: state[at] is not None and bool(compare(state[at], value))
+
+
+def _compile_tags(node: Condition) -> Holds:
+    if node.operator == "exists":
+        return lambda _: True
+    wanted: Any = node.value
+    return lambda state: state.tags != "[]" and wanted in orjson.loads(state.tags)
+
+
+def _compile_data(node: Condition) -> Holds:
+    matches = _compile_json(node.operator, node.value)
+    path = node.path
+
+    def holds(state: State) -> bool:
+        value: Any = MISSING if state.data is None else orjson.loads(state.data)
+        for step in path:
+            value = value.get(step, MISSING) if isinstance(value, dict) else MISSING
+        return matches(value)
+
+    return holds
+
+
+def _compile_json(name: str, wanted: Any) -> Callable[[Any], bool]:
+    match name:
+        case "exists":
+            return lambda value: value is not MISSING
+        case "eq":
+            return lambda value: _equals(value, wanted)
+        case "in":
+            return lambda value: any(_equals(value, one) for one in wanted)
+        case "contains":
+            return lambda value: _contains(value, wanted)
+    compare, is_text = COMPARISONS[name], isinstance(wanted, str)
+    return lambda value: (
+        (isinstance(value, str) if is_text else _is_number(value)) and bool(compare(value, wanted))
+    )
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _equals(value: Any, wanted: Any) -> bool:
+    """Return whether a JSON value has the type and the value. A missing value is null."""
+    if wanted is None:
+        return value is None or value is MISSING
+    if isinstance(wanted, bool):
+        return value is wanted
+    if isinstance(wanted, str):
+        return isinstance(value, str) and value == wanted
+    return _is_number(value) and bool(value == wanted)
+
+
+def _contains(value: Any, wanted: Any) -> bool:
+    if isinstance(value, str):
+        return isinstance(wanted, str) and wanted in value
+    return isinstance(value, list) and any(
+        one is None if wanted is None else _equals(one, wanted) for one in value
+    )

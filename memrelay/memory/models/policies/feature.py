@@ -1,0 +1,182 @@
+"""The feature that applies the policies of a store to each write."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+from weakref import proxy
+
+from memrelay.memory.engine.features import Feature
+from memrelay.memory.engine.feed import VERDICT
+from memrelay.memory.engine.keyed_table import new_state
+from memrelay.memory.engine.versions import State
+from memrelay.memory.errors import PolicyStop
+from memrelay.memory.models.policies.rules import Judge, Judgment, Rule, RuleSet, Stop
+from memrelay.memory.models.policies.table import PolicyTable, StoredVerdict
+
+if TYPE_CHECKING:
+    from memrelay.memory.engine.store import Store
+
+# Sources whose counts stay in memory.
+MOST_COUNTED = 10_000
+
+
+class Policies(Feature):
+    """Evaluates each record before it is written, and texts that are no records.
+
+    Verdicts and limits are written before the commit, so a rollback forgets them.
+    """
+
+    def __init__(self, store: "Store") -> None:
+        super().__init__(store)
+        self._table = store.table(PolicyTable)
+        self._memory_id = store.memory_id
+        # The records keep the path, so a real reference would be a cycle.
+        self._records = proxy(store.records)
+        self._verdicts: list[StoredVerdict] = []
+        # By policy and source: the end of the window (Unix ms) and the writes in it.
+        self._counts: dict[tuple[str, str], tuple[int, int]] = {}
+        self._counted: set[tuple[str, str]] = set()
+        self._reviews = self._stops = True
+
+    def reset(self) -> None:
+        """Drop what the open transaction has noted, after a rollback."""
+        self._verdicts.clear()
+        self._counts.clear()
+        self._counted.clear()
+
+    @contextmanager
+    def approved(self) -> Iterator[None]:
+        """Apply no `review` in the block, because a reviewer has approved the write."""
+        self._reviews = False
+        try:
+            yield
+        finally:
+            self._reviews = True
+
+    @contextmanager
+    def applying(self) -> Iterator[None]:
+        """Stop and count nothing in the block, which changes what the store has."""
+        self._stops = False
+        try:
+            yield
+        finally:
+            self._stops = True
+
+    def admit(self, new: State, before: State | None) -> State:
+        """Return a record as the policies let it in: `new` itself if no policy changes it.
+
+        Raises PolicyStop: a policy refuses it, drops it, or wants a review.
+        """
+        rules = self._table.rules or self._table.load_rules()
+        if rules.concerns(new, self._memory_id):
+            return self._admit_concerned(rules, new, before)
+        if rules.limits and self._stops:
+            held = [rule for rule in rules.limits if rule.holds is None or rule.holds(new)]
+            if (used_up := self._find_used_up(held, new.source)) is not None:
+                raise PolicyStop(used_up.policy, used_up.action, new, before)
+            self._count(held, new.source)
+        return new
+
+    def admit_texts(self, kind: str, texts: Sequence[str]) -> list[str]:
+        """Return texts that are no record, redacted. `kind` is what a filter compares.
+
+        Raises PolicyStop: a policy that holds finds something in them, and does not only redact.
+        """
+        rules = self._table.rules or self._table.load_rules()
+        if not rules.may_find(texts):
+            return list(texts)
+        now_ms, actor, _ = self._versions.current_act
+        about = new_state("", kind, now_ms, actor)
+        judge = self._make_judge()
+        judgment = judge.judge_texts(rules.rules, texts, about)
+        if judgment.stop is not None:
+            raise self._make_stop(judgment.stop, judgment, None)
+        self._records.findings.update(judgment.replaced)
+        self._note_acted(judgment)
+        return [judge.redact_text(text) for text in texts]
+
+    def judge(self, new: State, before: State | None = None) -> Judgment:
+        """Return what the policies would decide about a record. Nothing is noted or counted."""
+        rules = self._table.rules or self._table.load_rules()
+        return self._make_judge().judge(rules.rules, new, before)
+
+    def note_stop(self, stop: PolicyStop) -> None:
+        """Note and count a write that a policy has stopped, when it is settled.
+
+        What waits for a review counts for limits too.
+        """
+        self._records.findings.update(stop.findings)
+        self.note(stop.policy, stop.action, stop.candidate.guid)
+        if stop.action == "review":
+            judgment = self.judge(stop.candidate, stop.before)
+            self._count(judgment.limits, stop.candidate.source)
+
+    def note(self, policy: str, action: str, guid: str) -> None:
+        """Note a verdict of the current actor, and announce it."""
+        now_ms, actor, _ = self._versions.current_act
+        self._verdicts.append(StoredVerdict(now_ms, policy, action, guid, actor))
+        self._records.announce(VERDICT, guid, {"policy": policy, "action": action})
+
+    def complete(self) -> None:
+        """Write the counts of limits and the verdicts."""
+        if self._counted:
+            rows = ((*key, *self._counts[key]) for key in self._counted)
+            self._table.put_limits(rows, self._versions.now_ms)
+            self._counted.clear()
+        if self._verdicts:
+            self._table.add_verdicts(self._verdicts)
+            self._verdicts.clear()
+
+    def _make_judge(self) -> Judge:
+        return Judge(self._table.key, self._memory_id, self._versions.now_ms)
+
+    def _admit_concerned(self, rules: RuleSet, new: State, before: State | None) -> State:
+        """Judge a record about which a policy may have something to say."""
+        judgment = self._make_judge().judge(rules.rules, new, before)
+        stop = judgment.stop
+        if not self._stops or (stop is not None and stop.action == "review" and not self._reviews):
+            stop = None
+        if stop is None and self._stops:
+            stop = self._find_used_up(judgment.limits, new.source)
+        if stop is not None:
+            raise self._make_stop(stop, judgment, before)
+        if self._stops:
+            self._count(judgment.limits, new.source)
+        self._records.findings.update(judgment.replaced)
+        self._note_acted(judgment)
+        return judgment.state if judgment.acted else new
+
+    def _make_stop(self, stop: Stop, judgment: Judgment, before: State | None) -> PolicyStop:
+        made = PolicyStop(stop.policy, stop.action, judgment.state, before)
+        made.findings = judgment.replaced
+        self._records.findings.update(judgment.replaced)
+        return made
+
+    def _note_acted(self, judgment: Judgment) -> None:
+        for policy, action in judgment.acted:
+            self.note(policy, action, judgment.state.guid)
+
+    def _find_used_up(self, limits: Sequence[Rule], source: str) -> Stop | None:
+        """Return the first limit that a source has used up."""
+        for rule in limits:
+            most, _ = rule.value
+            if self._find_count(rule, source)[1] >= most:
+                return Stop(rule.name, "refuse")
+        return None
+
+    def _count(self, limits: Sequence[Rule], source: str) -> None:
+        for rule in limits:
+            ends_at, writes = self._find_count(rule, source)
+            self._counts[rule.name, source] = ends_at, writes + 1
+            self._counted.add((rule.name, source))
+
+    def _find_count(self, rule: Rule, source: str) -> tuple[int, int]:
+        """Return the end of the present window of a source, Unix ms, and the writes in it."""
+        now_ms, (_, period_ms) = self._versions.now_ms, rule.value
+        known = self._counts.get((rule.name, source))
+        if known is None:
+            if len(self._counts) >= MOST_COUNTED:
+                self._counts = {key: self._counts[key] for key in self._counted}
+            known = self._counts[rule.name, source] = self._table.find_limit(rule.name, source)
+        ends_at = (now_ms // period_ms + 1) * period_ms
+        return known if known[0] >= ends_at else (ends_at, 0)

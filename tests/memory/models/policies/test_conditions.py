@@ -1,0 +1,34 @@
+"""A filter in Python holds for the same records as in SQL."""
+
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from memrelay.memory.models.policies.conditions import compile_filter
+from tests.memory.builders import fresh_store, perform
+from tests.memory.records.filtering import aimed_at, filters, records
+
+Json = dict[str, Any]
+cases = st.lists(records, max_size=8).flatmap(
+    lambda made: st.tuples(
+        st.just(made),
+        st.lists(st.one_of(filters, *(aimed_at(one["data"]) for one in made)), min_size=4),
+    )
+)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(case=cases)
+def test_a_filter_holds_in_python_as_in_sql(case: tuple[list[Json], list[Json]]) -> None:
+    wanted, given_filters = case
+    with fresh_store() as store, store.transaction() as tx:
+        for one in wanted:
+            perform(tx, "records.create", **one)
+        listed = perform(tx, "records.list", limit=1000).items
+        states = [tx.records.by_guid(one.guid).state for one in listed]  # type: ignore[union-attr]
+        for given_filter in given_filters:
+            found = perform(tx, "records.list", filter=given_filter, limit=1000).items
+            holds = compile_filter(given_filter)
+            expected = [one.guid for one in found]
+            assert [state.guid for state in states if holds(state)] == expected
