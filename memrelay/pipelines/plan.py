@@ -239,6 +239,7 @@ class Plan:
     - `languages`: of stores that declare one, by memory_id; `timezone`: of queries
     - `inputs_days`: for how long the stores keep inputs; 0 for none
     - `receipts_days`: for how long they keep receipts; `only_digests`: not the questions
+    - `review_days`: for how long writes wait for review
     - `endpoints`: those that the bundle declares
     - `policies`: those that the bundle declares, by memory_id
     - `deployed_at_ms`: when it was deployed last, for a plan in service
@@ -300,6 +301,7 @@ class Plan:
         self.embedded_stores = frozenset(searched | (bundle.embedded & set(self.all_stores)))
         self.languages, self.timezone = bundle.languages, bundle.timezone
         self.inputs_days, self.endpoints = bundle.inputs_days, bundle.endpoints
+        self.review_days = bundle.review_days
         self.receipts_days, self.only_digests = bundle.receipts_days, bundle.only_digests
         self.feeds = bundle.feeds | frozenset(self.built_in_stores.values())
         self.policies = bundle.policies

@@ -74,6 +74,7 @@ def carry_out(
         lambda other: open_for_read(work.plan, other, (now_ms, call.actor)),
         work.plan.timezone,
         work.plan.uid,
+        review_days=work.plan.review_days,
     )
     tx = begin(memory_id)
     if not (tx.records.path.admit and call.operation.mutates):
