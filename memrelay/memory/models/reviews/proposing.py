@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Any
 
 import orjson
 
@@ -15,15 +15,7 @@ from memrelay.memory.models.reviews.table import MOST_WAITING, ProposalTable
 from memrelay.memory.operations import DRY_RUN, Context, Operation
 from memrelay.memory.records.ids import input_of_guid
 from memrelay.memory.records.view import version_of
-
-
-@dataclass(frozen=True, slots=True)
-class ReviewPending:
-    """The answer to a write that waits for review."""
-
-    guid: str
-    """The guid of the proposal, and of the record if the write creates one."""
-    review: Literal["pending"] = "pending"
+from memrelay.memory.stopped_writes import ReviewPending
 
 
 def propose(
