@@ -3,15 +3,20 @@ decision has one effect.
 """
 
 import asyncio
+import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, suppress
+from http.client import HTTPConnection
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
 from memrelay import connect, connect_sync
 from memrelay.integrations.langgraph import MemrelayStore
 from memrelay.memory.stopped_writes import Dropped, ReviewPending
+from tests.support.contract import read_document
 from tests.support.http import Answer, ask
 from tests.support.keys import await_closed, make_key
 from tests.support.mcp_calls import McpCalls
@@ -19,6 +24,10 @@ from tests.support.robutler import Agent
 from tests.support.web_system import WebSystem
 
 POLICY = "strangers wait"
+CANARY = "plughxyzzy"
+WORDS = "Ada drinks green tea"
+# Streams that stay open are read for this time, seconds.
+READ_S = 0.5
 
 
 @pytest.fixture(scope="module")
@@ -159,6 +168,7 @@ def test_other_policies_hold_for_an_approved_write(web_system: WebSystem, uid: s
     assert list_waiting(web_system, uid) == guids[:1]
 
 
+@pytest.mark.slow
 def test_a_writer_cannot_approve_count_or_detect_what_waits() -> None:
     with WebSystem(WEB__RATE="0") as web_system:
         uid, root = web_system.deploy(), web_system.system.root
@@ -197,3 +207,83 @@ def test_a_writer_cannot_approve_count_or_detect_what_waits() -> None:
         assert done.json["items"][0]["status"] == "approved"
         record = web_system.get(f"/v1/pipelines/{uid}/records/{guid}", **writer.headers).json
         assert (record["content"], record["source"]) == ("tea", "Mallory")
+
+
+@pytest.mark.slow
+def test_no_route_page_tool_or_block_shows_what_waits(web_system: WebSystem, uid: str) -> None:
+    text, agent = f"{WORDS} {CANARY}", Agent(web_system.url, f"b-{uid}")
+    memory = call(web_system, uid, "memories", {"name": "notes"}).json["id"]
+    for store in ("memories", "stores", "langgraph"):
+        hold_all(web_system, uid, store=store)
+    guid = read_guid(call(web_system, uid, "records", {"content": text}))
+    entry = {"memory_id": memory, "content": text}
+    assert call(web_system, uid, "entries", entry).status == 202
+    assert agent.put("k", text).status == 202
+    item = {"scope": "s", "key": "k", "data": {"value": {"a": text}}, "content": text}
+    graph = ask(web_system.url, "PUT", f"/v1/pipelines/{uid}/records", {"items": [item]})
+    assert graph.status == 202
+
+    paths = list_reads(uid, {"memory_id": memory, "id": memory, "agent": agent.id})
+    with ThreadPoolExecutor(8) as threads:
+        read_paths = threads.map(lambda path: read(web_system, path), paths)
+        bodies = dict(zip(paths, read_paths, strict=True))
+    tools = call_reading_tools(web_system, uid)
+    said = [
+        web_system.say(uid, make_text(text), query="?wait=20").body.decode()
+        for text in (f"/search {WORDS}", f"/read {guid}", "/read")
+    ]
+
+    assert len(bodies) > 100 and len(tools) > 7 and "memory" in tools
+    shown = [path for path, body in bodies.items() if CANARY.encode() in body]
+    assert [path for path in shown if "/reviews" not in path] == []
+    assert not [name for name, result in tools.items() if CANARY in result]
+    assert not [answer for answer in said if CANARY in answer]
+    assert CANARY in web_system.get(f"/v1/pipelines/{uid}/reviews").body.decode()
+
+
+def list_reads(uid: str, values: dict[str, str]) -> list[str]:
+    """Return all paths that answer GET, with values in the places of their fields."""
+    known = {"uid": uid, "swarm": "chat", "alias": "keeper"} | values
+    return [
+        re.sub(r"\{(\w+)\}", lambda field: known.get(field[1], "k"), path)
+        for path, methods in read_document()["paths"].items()
+        if "get" in methods
+    ]
+
+
+def read(web_system: WebSystem, path: str) -> bytes:
+    """Return the body of an answer, or what a stream has sent after a while."""
+    address = urlsplit(web_system.url)
+    body = b""
+    http = HTTPConnection(address.hostname or "", address.port, timeout=READ_S)
+    with closing(http), suppress(TimeoutError):
+        http.request("GET", path)
+        answer = http.getresponse()
+        while part := answer.read1():
+            body += part
+    return body
+
+
+def call_reading_tools(web_system: WebSystem, uid: str) -> dict[str, str]:
+    """Call all tools that read. Return their results by name."""
+    results = {}
+    for toolset in ("", "/graph", "/files"):
+        calls = McpCalls(web_system.url, f"/mcp/{uid}{toolset}")
+        for tool in calls("tools/list")["tools"]:
+            if tool["annotations"]["readOnlyHint"] or tool["name"] == "memory":
+                schema = tool["inputSchema"]
+                optional = {"query", "path"} & schema["properties"].keys()
+                fields = optional.union(schema.get("required", ()))
+                given = {name: make_value(name, schema["properties"][name]) for name in fields}
+                results[tool["name"]] = str(calls("tools/call", name=tool["name"], arguments=given))
+    return results
+
+
+def make_value(name: str, schema: dict[str, Any]) -> Any:
+    text = "/memories" if name == "path" else "view" if name == "command" else WORDS
+    return [text] if schema.get("type") == "array" else text
+
+
+def make_text(text: str) -> dict[str, Any]:
+    part = {"username": "Ada", "text": text, "timestamp": 1, "type": "text/plain"}
+    return {"from": "User", "id": "user", "args": [part]}
