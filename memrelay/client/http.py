@@ -41,6 +41,7 @@ from memrelay.memory.operations import (
     known_operation,
     selects_store,
 )
+from memrelay.memory.stopped_writes import read_stopped
 from memrelay.web.api.operation_routes import (
     AS_OF_HEADER,
     IN_HEADER,
@@ -427,7 +428,12 @@ def _quote(name: Any) -> str:
 
 
 def _parse_output(operation: Operation, answer: bytes) -> Any:
-    """Return the output, or the dictionary of ids that a key without the scope read gets."""
+    """Return the output, or the dictionary of ids that a key without the scope read gets. A write
+    that a policy has stopped gives ReviewPending or Dropped.
+    """
+    stopped = read_stopped(orjson.loads(answer)) if operation.mutates else None
+    if stopped is not None:
+        return stopped
     if returns_stored_text(operation):
         fields = orjson.loads(answer)
         if fields.keys() <= set(REFERENCE_FIELDS):

@@ -114,6 +114,8 @@ from memrelay.memory.models.recipes.recipes import (
 )
 from memrelay.memory.models.recipes.rules import EngineView, Engines, RuleVariables, RulesEvaluated
 from memrelay.memory.models.rehearsals.rehearsals import Rehearsal, RehearsalList, RehearsalView
+from memrelay.memory.models.reviews.deciding import Decisions
+from memrelay.memory.models.reviews.reading import ProposalView, Review, ReviewList
 from memrelay.memory.models.shared_stores.contexts import ContextClosed, ContextPage, ContextView
 from memrelay.memory.models.shared_stores.grants import GrantPage, GrantRemoved, GrantSet
 from memrelay.memory.models.shared_stores.item import ItemView
@@ -830,6 +832,26 @@ class RemoteRehearsals(Noun):
     async def list(self, pipeline: str, *, store: str = "") -> RehearsalList:
         """List the rehearsals of a pipeline, the latest first."""
 
+class RemoteReviews(Noun):
+    """The operations on reviews, for the async client."""
+    async def approve(self, pipeline: str, *, guids: Strings = (), policy: str = "",
+            source: str = "", limit: int = 100, cursor: str = "", reason: str | None = "",
+            store: str = "", idempotency_key: str | None = None) -> Decisions:
+        """Make the writes of proposals now, each once. The writer cannot approve its own."""
+    async def edit(self, pipeline: str, guid: str, content: str, *, store: str = "",
+            idempotency_key: str | None = None) -> ProposalView:
+        """Change the content of a proposal before it is approved."""
+    async def get(self, pipeline: str, guid: str, *, store: str = "") -> Review:
+        """Return a proposal, with the changes by words and similar records."""
+    async def list(self, pipeline: str, *,
+            status: Literal["pending", "approved", "rejected"] = "pending", policy: str = "",
+            source: str = "", limit: int = 100, cursor: str = "", store: str = "") -> ReviewList:
+        """List the writes that wait for review, or those that were decided."""
+    async def reject(self, pipeline: str, *, guids: Strings = (), policy: str = "",
+            source: str = "", limit: int = 100, cursor: str = "", reason: str | None = "",
+            store: str = "", idempotency_key: str | None = None) -> Decisions:
+        """Reject proposals. Their text is deleted, and the decision is kept."""
+
 class RemoteRules(Noun):
     """The operations on rules, for the async client."""
     async def create(self, pipeline: str, name: str, *, id: str | None = None,
@@ -967,6 +989,7 @@ class RemoteNouns:
     recipes: RemoteRecipes
     records: RemoteRecords
     rehearsals: RemoteRehearsals
+    reviews: RemoteReviews
     rules: RemoteRules
     stores: RemoteStores
     users: RemoteUsers
@@ -1658,6 +1681,26 @@ class BlockingRehearsals(Noun):
     def list(self, pipeline: str, *, store: str = "") -> RehearsalList:
         """List the rehearsals of a pipeline, the latest first."""
 
+class BlockingReviews(Noun):
+    """The operations on reviews, for the blocking client."""
+    def approve(self, pipeline: str, *, guids: Strings = (), policy: str = "", source: str = "",
+            limit: int = 100, cursor: str = "", reason: str | None = "", store: str = "",
+            idempotency_key: str | None = None) -> Decisions:
+        """Make the writes of proposals now, each once. The writer cannot approve its own."""
+    def edit(self, pipeline: str, guid: str, content: str, *, store: str = "",
+            idempotency_key: str | None = None) -> ProposalView:
+        """Change the content of a proposal before it is approved."""
+    def get(self, pipeline: str, guid: str, *, store: str = "") -> Review:
+        """Return a proposal, with the changes by words and similar records."""
+    def list(self, pipeline: str, *, status: Literal["pending", "approved", "rejected"] = "pending",
+            policy: str = "", source: str = "", limit: int = 100, cursor: str = "",
+            store: str = "") -> ReviewList:
+        """List the writes that wait for review, or those that were decided."""
+    def reject(self, pipeline: str, *, guids: Strings = (), policy: str = "", source: str = "",
+            limit: int = 100, cursor: str = "", reason: str | None = "", store: str = "",
+            idempotency_key: str | None = None) -> Decisions:
+        """Reject proposals. Their text is deleted, and the decision is kept."""
+
 class BlockingRules(Noun):
     """The operations on rules, for the blocking client."""
     def create(self, pipeline: str, name: str, *, id: str | None = None, description: str = "",
@@ -1794,6 +1837,7 @@ class BlockingNouns:
     recipes: BlockingRecipes
     records: BlockingRecords
     rehearsals: BlockingRehearsals
+    reviews: BlockingReviews
     rules: BlockingRules
     stores: BlockingStores
     users: BlockingUsers
@@ -2401,6 +2445,22 @@ class EmbeddedRehearsals(Noun):
     def list(self) -> RehearsalList:
         """List the rehearsals of a pipeline, the latest first."""
 
+class EmbeddedReviews(Noun):
+    """The operations on reviews, for the embedded store."""
+    def approve(self, *, guids: Strings = (), policy: str = "", source: str = "", limit: int = 100,
+            cursor: str = "", reason: str | None = "") -> Decisions:
+        """Make the writes of proposals now, each once. The writer cannot approve its own."""
+    def edit(self, guid: str, content: str) -> ProposalView:
+        """Change the content of a proposal before it is approved."""
+    def get(self, guid: str) -> Review:
+        """Return a proposal, with the changes by words and similar records."""
+    def list(self, *, status: Literal["pending", "approved", "rejected"] = "pending",
+            policy: str = "", source: str = "", limit: int = 100, cursor: str = "") -> ReviewList:
+        """List the writes that wait for review, or those that were decided."""
+    def reject(self, *, guids: Strings = (), policy: str = "", source: str = "", limit: int = 100,
+            cursor: str = "", reason: str | None = "") -> Decisions:
+        """Reject proposals. Their text is deleted, and the decision is kept."""
+
 class EmbeddedRules(Noun):
     """The operations on rules, for the embedded store."""
     def create(self, name: str, *, id: str | None = None, description: str = "",
@@ -2522,6 +2582,7 @@ class EmbeddedNouns:
     recipes: EmbeddedRecipes
     records: EmbeddedRecords
     rehearsals: EmbeddedRehearsals
+    reviews: EmbeddedReviews
     rules: EmbeddedRules
     stores: EmbeddedStores
     users: EmbeddedUsers

@@ -12,6 +12,7 @@ MemoryFault
 │   ├── KeyTaken         another entry has the key
 │   ├── NameTaken        another object has the id or the name
 │   ├── PolicyStop       a policy of the store stops the write
+│   ├── ReviewFull       too many writes to the store wait for review
 │   ├── InvalidInput     several fields are invalid; `faults` lists all of them
 │   ├── TooOld          the state of a past time is no longer kept
 │   ├── NotText          only a text can be edited
@@ -120,6 +121,12 @@ class PolicyStop(Refused):
         self.policy, self.action = policy, action
         self.candidate, self.before = candidate, before
         self.findings: Mapping[str, str] = {}
+
+
+class ReviewFull(Refused):
+    """A policy holds a write for review, and the store has the maximum number of such writes."""
+
+    code = "review_full"
 
 
 class Fault(NamedTuple):

@@ -29,6 +29,7 @@ from pydantic import ConfigDict, Field, TypeAdapter
 from memrelay.memory.engine.identity import VOUCHED, Identity
 from memrelay.memory.engine.memory_id import is_closed
 from memrelay.memory.engine.models import list_nouns, load, modules_of
+from memrelay.memory.engine.retention import REVIEW_DAYS
 from memrelay.memory.engine.time_zones import DEFAULT_ZONE
 from memrelay.memory.errors import Refused
 from memrelay.memory.field_descriptions import declare_input
@@ -36,7 +37,7 @@ from memrelay.memory.field_descriptions import declare_input
 if TYPE_CHECKING:
     from memrelay.memory.engine.open_for_read import ReadOnlyStore
 
-Access = Literal["search", "read", "write", "append", "delete", "admin"]
+Access = Literal["search", "read", "write", "append", "delete", "review", "admin"]
 # A store of each pipeline that holds the records of one memory model.
 BuiltInStore = Literal["", "memories", "stores", "recipes", "langgraph", "endpoints"]
 # The argument that selects a store of the pipeline.
@@ -123,6 +124,10 @@ class Context:
     origin: tuple[str, ...] = ()
     # The id of the input that brought the call, "" outside of a worker.
     input_id: str = ""
+    # The reason of the changes, if the input has none.
+    reason: str = ""
+    # Days after which a write that nobody reviews ends.
+    review_days: float = REVIEW_DAYS
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,12 +217,14 @@ class Operation:
 
     def check_store(self, memory_id: str) -> None:
         """Raise Refused for a closed store, unless the operation belongs to it, is for an admin or
-        shows no values.
+        a reviewer, or shows no values.
 
-        An admin can erase and import the records of any store.
+        An admin can erase and import the records of any store, and a reviewer decides on writes to
+        it.
         """
         is_at_built_in_store = bool(self.store) and not self.any_store
-        is_allowed = is_at_built_in_store or self.access == "admin" or self.shows_ids_only
+        is_privileged = self.access in ("review", "admin")
+        is_allowed = is_at_built_in_store or is_privileged or self.shows_ids_only
         if is_closed(memory_id) and not is_allowed:
             raise Refused(
                 f"{self.name} cannot use {memory_id}, which holds the items of agents with their "
@@ -278,7 +285,7 @@ def operation(
         takes_receipt = RECEIPT in {one.name for one in fields(input_type)}
 
         def run_as_actor(tx: Any, given: Any, context: Context) -> Any:
-            set_actor(tx, context, getattr(given, "reason", ""))
+            set_actor(tx, context, getattr(given, "reason", context.reason))
             output = _finish(run(tx, given, context), tx) if stepwise else run(tx, given, context)
             if takes_receipt and given.receipt:
                 context.keep_receipt(OPERATIONS[name], tx, given, output, context)

@@ -493,3 +493,5 @@ class Bundle(Part):
     """Days for which the stores keep each receipt."""
     receipts_question: Literal["text", "digest"] = "text"
     """What receipts of agents and calls keep of the question. A digest cannot be verified."""
+    review_days: float = Field(30, gt=0, le=MAX_INPUTS_DAYS, strict=True)
+    """Days after which a write that a policy holds for review ends, if nobody decides."""

@@ -115,6 +115,7 @@ def _check_object(
         golden_questions=bundle.golden_questions,
         receipts_days=bundle.receipts_days,
         only_digests=bundle.receipts_question == "digest",
+        review_days=bundle.review_days,
         message_checks=message_checks,
         endpoints=tuple(endpoints.values()),
     )

@@ -240,6 +240,7 @@ class Plan:
     - `inputs_days`: for how long the stores keep inputs; 0 for none
     - `receipts_days`: for how long they keep receipts; `only_digests`: not the questions;
       `receipt_stores`: those whose blocks leave receipts
+    - `review_days`: for how long writes wait for review
     - `endpoints`: those that the bundle declares
     - `policies`: those that the bundle declares, by memory_id
     - `deployed_at_ms`: when it was deployed last, for a plan in service
@@ -301,6 +302,7 @@ class Plan:
         self.embedded_stores = frozenset(searched | (bundle.embedded & set(self.all_stores)))
         self.languages, self.timezone = bundle.languages, bundle.timezone
         self.inputs_days, self.endpoints = bundle.inputs_days, bundle.endpoints
+        self.review_days = bundle.review_days
         self.receipts_days, self.only_digests = bundle.receipts_days, bundle.only_digests
         self.receipt_stores = {agent.store for agent in planned if agent.receipts and agent.store}
         self.feeds = bundle.feeds | frozenset(self.built_in_stores.values())

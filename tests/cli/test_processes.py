@@ -53,6 +53,7 @@ CALLS = {
     "inputs": "inputs list first",
     "policies": "policies list first",
     "policy": "policy scan first",
+    "reviews": "reviews list first",
     "receipts": "receipts list first",
     "receipt": "receipt first RECEIPT --verify",
     "replay": "replay first --dry-run",

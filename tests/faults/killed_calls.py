@@ -34,7 +34,7 @@ class Case(NamedTuple):
 
 def enter(system: TestSystem, uid: str, operation: str, given: dict[str, Any], ident: str) -> None:
     """Add a call to the input of the pipeline, under an idempotency key."""
-    fields = {"op": operation, "data": orjson.dumps(given), "id": ident, "actor": "test"}
+    fields = {"op": operation, "data": orjson.dumps(given), "id": ident, "actor": operation}
     system.client.redis.xadd(input_of(uid), fields)
 
 

@@ -54,6 +54,11 @@ EXPECTED = {
         ("policies.list", "policies.scan", "policies.test", "policies.verdicts"), ("admin", False)
     ),
     **dict.fromkeys(("policies.apply", "policies.delete", "policies.set"), ("admin", True)),
+    "reviews.approve": ("review", True),
+    "reviews.edit": ("review", True),
+    "reviews.get": ("review", False),
+    "reviews.list": ("review", False),
+    "reviews.reject": ("review", True),
     "receipts.get": ("admin", False),
     "receipts.list": ("admin", False),
     "records.uses": ("admin", False),

@@ -24,21 +24,21 @@ class ApiKey(NamedTuple):
 
 
 def make_key(
-    root: Path, *scopes: str, pipelines: tuple[str, ...] = (ALL,), lasts_ms: int | None = None
+    root: Path,
+    *scopes: str,
+    pipelines: tuple[str, ...] = (ALL,),
+    lasts_ms: int | None = None,
+    name: str = "test",
 ) -> ApiKey:
     """Create a key, by default with every scope. A negative `lasts_ms` makes an expired key."""
-    return asyncio.run(_make(root, scopes or SCOPES, pipelines, lasts_ms))
-
-
-async def _make(
-    root: Path, scopes: tuple[str, ...], pipelines: tuple[str, ...], lasts_ms: int | None
-) -> ApiKey:
     now_ms = time.time_ns() // 1_000_000
+    expires_at = None if lasts_ms is None else now_ms + lasts_ms
+    return asyncio.run(_make(root, NewKey(name, scopes or SCOPES, pipelines, expires_at), now_ms))
+
+
+async def _make(root: Path, new: NewKey, now_ms: int) -> ApiKey:
     async with Catalog(root) as catalog:
-        expires_at = None if lasts_ms is None else now_ms + lasts_ms
-        created = await catalog.keys.create(
-            NewKey("test", scopes, pipelines, expires_at), now_ms=now_ms
-        )
+        created = await catalog.keys.create(new, now_ms=now_ms)
     return ApiKey(created.key.id, created.text)
 
 

@@ -26,6 +26,12 @@ ENDPOINTS = [
     *[("GET", path) for path in ("/deliveries", "/deliveries/{id}")],
     *[("POST", path) for path in ("/deliveries/{id}/redeliver", "/deliveries/redeliver_many")],
 ]
+RECEIPTS_AND_REVIEWS = [
+    *[("GET", path) for path in ("/receipts", "/receipts/{id}", "/records/{guid}/uses")],
+    ("GET", "/reviews"),
+    ("GET", "/reviews/{guid}"),
+    *[("POST", f"/reviews/{verb}") for verb in ("approve", "reject", "{guid}/edit")],
+]
 
 
 @pytest.fixture
@@ -89,6 +95,7 @@ def test_every_operation_has_its_derived_route_and_access(tmp_path: object) -> N
         ("GET", "/receipts"),
         ("GET", "/receipts/{id}"),
         ("GET", "/records/{guid}/uses"),
+        *RECEIPTS_AND_REVIEWS,
         ("GET", "/waiting_messages"),
         *(POLICIES + ENDPOINTS),
         *[(method, "/items/{key}") for method in ("GET", "PUT", "DELETE")],

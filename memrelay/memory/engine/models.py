@@ -26,6 +26,7 @@ MODELS = (
     "memrelay.memory.models.receipts",
     "memrelay.memory.models.provenance",
     "memrelay.memory.models.policies",
+    "memrelay.memory.models.reviews",
 )
 
 
@@ -73,6 +74,8 @@ class Rows:
     repaired_json: tuple[str, ...] = ()
     # Whether a salvage copies the rows before the records.
     before_records: bool = False
+    # The column with the time (Unix ms) at which a row ends, "" if rows stay.
+    ends: str = ""
     # Whether the rows are earlier states, which end with the history of records. Their column
     # `ended` has the number of the change that ended the state, `ended_at` its time, Unix ms.
     is_history: bool = False

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 # Default number of days that earlier versions and deleted records are kept.
 HISTORY_DAYS = 90
+# Default number of days after which a write that nobody reviews ends.
+REVIEW_DAYS = 30.0
 DAY_MS = 86_400_000
 # Maximum number of deletions per step and kind. A step of short records takes about 10 ms.
 MAX_PER_STEP = 1000
@@ -74,6 +76,7 @@ def delete_expired(
                 gone += _delete_inputs(store, now_ms - int(inputs_days * DAY_MS))
             if receipts_days is not None:
                 gone += _delete_receipts(store, now_ms - int(receipts_days * DAY_MS))
+            gone += _delete_ended_rows(store, now_ms)
         next_ms = _next_ms(store, *days)
     return RetentionStep(gone, next_ms)
 
@@ -88,6 +91,18 @@ def _delete_receipts(store: "Store", before_ms: int) -> int:
     """Delete some rows with receipts from before `before_ms`, and return their number."""
     store.connection.execute(DELETE_RECEIPTS, (make_time_prefix(before_ms), INPUT_ROWS_PER_STEP))
     return store.connection.changes()
+
+
+def _delete_ended_rows(store: "Store", now_ms: int) -> int:
+    """Delete some rows of models that have ended, and return their number."""
+    gone = 0
+    for rows in list_rows():
+        if rows.ends:
+            ended = f"SELECT rowid FROM {rows.table} WHERE {rows.ends} <= ? LIMIT ?"
+            sql = f"DELETE FROM {rows.table} WHERE rowid IN ({ended})"
+            store.connection.execute(sql, (now_ms, MAX_PER_STEP))
+            gone += store.connection.changes()
+    return gone
 
 
 def _next_ms(
@@ -112,6 +127,7 @@ def _next_ms(
         min(oldest) + int(history_days * DAY_MS) if oldest else None,
         None if inputs_days is None else _next_input_ms(store, inputs_days),
         None if receipts_days is None else _next_receipt_ms(store, receipts_days),
+        *_next_ends_ms(store),
     ]
     return min((end for end in ends if end is not None), default=None)
 
@@ -121,6 +137,13 @@ def _oldest_states_ms(store: "Store") -> Iterator[int | None]:
     for rows in list_rows():
         if rows.is_history:
             yield store.connection.execute(f"SELECT min(ended_at) FROM {rows.table}").get
+
+
+def _next_ends_ms(store: "Store") -> Iterator[int | None]:
+    """Yield when the next row of each model ends, Unix ms."""
+    for rows in list_rows():
+        if rows.ends:
+            yield store.connection.execute(f"SELECT min({rows.ends}) FROM {rows.table}").get
 
 
 def _next_input_ms(store: "Store", inputs_days: float) -> int | None:

@@ -43,6 +43,7 @@ from memrelay.memory.operations import (
     selects_store,
 )
 from memrelay.memory.records.data import check_integers
+from memrelay.memory.stopped_writes import read_stopped
 from memrelay.pipelines.json_text import parse_as, too_many_keys
 from memrelay.pipelines.report import Report
 from memrelay.pipelines.rules import report_validation_error
@@ -88,6 +89,7 @@ from memrelay.web.server.errors import (
     TooLarge,
     Unavailable,
     Unprocessable,
+    WriteStopped,
 )
 from memrelay.web.server.request_body import read_json_body
 from memrelay.web.services import get_services
@@ -234,7 +236,7 @@ async def send_call(request: web.Request, call: NewCall, timeout_s: float | None
     """Send a call to the pipeline's owner and return its output.
 
     An internal value is sealed before the call, and opened afterwards. Raises CallTimeout, an error
-    of the bus, or the Problem for an error of the operation.
+    of the bus, the Problem for an error of the operation, or WriteStopped.
     """
     _check_hidden_list(request, call)
     services = get_services(request)
@@ -242,6 +244,8 @@ async def send_call(request: web.Request, call: NewCall, timeout_s: float | None
     try:
         data = await keys.seal_input(call.uid, call.op, call.data, call.producer_id)
         output = await _get_output(request, replace(call, data=data), limit_s)
+        if call.mutates and read_stopped(output) is not None:
+            raise WriteStopped(output)
         return await keys.open_output(call.uid, call.op, output)
     except SealKeyMissing as error:
         raise Unavailable(str(error)) from error

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from memrelay.bus.errors import BusBusy, BusError, CallFailed, NoAnswer, NoOwner
 from memrelay.installation import install_extra
+from memrelay.memory.stopped_writes import describe_stopped, read_stopped
 
 JsonObject = dict[str, Any]
 # Faults of one call that its error lists.
@@ -103,6 +104,18 @@ def refuse(detail: str, faults: Iterable[str] = ()) -> ToolError:
     lines = list(faults)
     more = [f"and {len(lines) - MAX_FAULTS} more"] if len(lines) > MAX_FAULTS else []
     return ToolError("\n".join((detail, *lines[:MAX_FAULTS], *more)))
+
+
+def check_written(output: Any) -> None:
+    """Raise ToolError if a policy of the store has stopped the write of a call.
+
+    The output fits the schema of no tool, so the model gets a text.
+    """
+    if read_stopped(output) is not None:
+        raise ToolError(
+            f"Not stored, and the call has no fault: {describe_stopped(output)}. Tell the user, "
+            "and do not write it again."
+        )
 
 
 def retry_later(detail: str, after_s: float = RETRY_AFTER_S) -> ToolError:

@@ -20,6 +20,7 @@ from memrelay.memory.operations import (
     json_type,
     selects_store,
 )
+from memrelay.memory.stopped_writes import Dropped, ReviewPending
 from memrelay.web.api.answers import CACHEABLE_METHODS, MAX_ITEMS
 from memrelay.web.api.operation_routes import (
     ACTION,
@@ -155,6 +156,8 @@ PAST_ERRORS = {
     202: "The state of then is still being made. Retry after the time in Retry-After.",
     410: "The state of then is no longer known. The detail names the earliest one.",
 }
+# The answer to a write that a policy stops.
+STOPPED_WRITE = "A policy of the store holds the write for review, or drops it."
 COMMON_ERRORS = {
     400: "The request is malformed.",
     403: "A page of another site sent the request.",
@@ -259,7 +262,9 @@ def _build_schemas(
     by_key: dict[Any, Any] = {
         one.name: one.output for one in operations if one.output is not type(None)
     }
-    by_key |= {shape: shape for shape in sorted(types | {Reference}, key=str)}
+    by_key |= {
+        shape: shape for shape in sorted(types | {Reference, ReviewPending, Dropped}, key=str)
+    }
     found, definitions = TypeAdapter.json_schemas(
         [(key, "serialization", TypeAdapter(shape)) for key, shape in by_key.items()],
         ref_template=SCHEMA_REF,
@@ -339,6 +344,16 @@ def _operation_parameters(
 
 
 def _success_responses(operation: Operation, outputs: dict[Any, Json]) -> Json:
+    responses = _list_successes(operation, outputs)
+    return responses | _stopped_response(outputs) if operation.mutates else responses
+
+
+def _stopped_response(outputs: dict[Any, Json]) -> Json:
+    schema = {"anyOf": [outputs[ReviewPending], outputs[Dropped]]}
+    return {"202": {"description": STOPPED_WRITE, "content": {JSON: {"schema": schema}}}}
+
+
+def _list_successes(operation: Operation, outputs: dict[Any, Json]) -> Json:
     if operation.name not in outputs:
         return {"204": {"description": "Done."}}
     schema = outputs[operation.name]
@@ -381,6 +396,8 @@ def _describe_route(
             str(status): _describe_response(docs, status, outputs) for status in docs.responses
         },
     }
+    if get_error_dialect(route.handler) is not None and route.method not in CACHEABLE_METHODS:
+        item["responses"] |= _stopped_response(outputs)
     if docs.body:
         content = {docs.body_type: {"schema": outputs[docs.body_schema]}}
         item["requestBody"] = {

@@ -56,6 +56,9 @@ GROUPS = {
     "policies": Group(
         "Policies", RECORDS, "Decide what may enter a store: redact, refuse, review, tag, limit."
     ),
+    "reviews": Group(
+        "Reviews", RECORDS, "Approve, edit or reject the writes that a policy holds for review."
+    ),
     "records": Group("Records", RECORDS, "Write, search, change, restore and erase records."),
     "changes": Group("Changes", RECORDS, "Follow the changes of a store in order."),
     "waiting_messages": Group(

@@ -16,6 +16,7 @@ from multidict import istr
 from memrelay.bus.errors import BusBusy, BusError, BusRefused, NoOwner
 from memrelay.logs import get_logger
 from memrelay.memory.errors import StoreBroken, StoreBusy
+from memrelay.memory.stopped_writes import describe_stopped
 from memrelay.web.server.path_hints import find_path_hint
 
 log = get_logger(__name__)
@@ -67,6 +68,23 @@ class NotYet(RetryLater):
 
     status, title = 202, "Not yet"
     retry_after_s = 2
+
+
+class WriteStopped(Problem):
+    """A policy of the store holds the write for review, or drops it. The response has the `output`
+    of the call in every API, and no error.
+    """
+
+    status, title = 202, "Not stored"
+
+    def __init__(self, output: dict[str, str]) -> None:
+        super().__init__(describe_stopped(output))
+        self.output = output
+
+    def as_response(self) -> web.Response:
+        return web.Response(
+            status=self.status, body=orjson.dumps(self.output), content_type="application/json"
+        )
 
 
 class BadRequest(Problem):

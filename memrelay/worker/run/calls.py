@@ -76,6 +76,7 @@ def carry_out(
         work.plan.uid,
         origin=(call.actor, "", *work.via),
         input_id=work.id,
+        review_days=work.plan.review_days,
     )
     tx = begin(memory_id)
     if not (tx.records.path.admit and call.operation.mutates):

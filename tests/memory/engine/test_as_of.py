@@ -57,6 +57,7 @@ DROP TABLE IF EXISTS policy_keys;
 DROP TABLE IF EXISTS policy_limits;
 DROP TABLE IF EXISTS policy_counts;
 DROP TABLE IF EXISTS policy_verdicts;
+DROP TABLE IF EXISTS proposals;
 DROP TABLE moments;
 ALTER TABLE commits DROP COLUMN changes;
 ALTER TABLE appended DROP COLUMN born;

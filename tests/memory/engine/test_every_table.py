@@ -172,6 +172,17 @@ TABLES = {
         "INSERT INTO policy_verdicts VALUES (1, 1, 'a', 'tag', :text, 'b'), "
         "(2, 1, 'a', 'tag', 'c', :text)",
     ),
+    "proposals": Table(
+        "waits for review",
+        "INSERT INTO proposals(guid, op, input, candidate, policy, actor, origin, source, target, "
+        "version, at_ms, until_ms, reason) VALUES "
+        "(:text, 'o', '{}', '{}', 'p', 'a', '{}', 's', '', '', 1, 1, ''), "
+        "('1', 'o', json_object('content', :text), '{}', 'p', 'a', '{}', 's', '', '', 1, 1, ''), "
+        "('2', 'o', '{}', json_object('key', :text), 'p', 'a', '{}', 's', '', '', 1, 1, ''), "
+        "('3', 'o', '{}', '{}', 'p', :text, '{}', :text, '', '', 1, 1, ''), "
+        "('4', 'o', '{}', '{}', 'p', 'a', '{}', 's', :text, '', 1, 1, ''), "
+        "('5', 'o', '{}', '{}', 'p', 'a', '{}', 's', '', '', 1, 1, :text)",
+    ),
     "inbox": Table(HERE, "INSERT INTO inbox(id, bundle, outputs) VALUES ('i', 'b', :blob)"),
     "pending": Table(
         HERE,

@@ -112,10 +112,11 @@ class Policies(Feature):
             self._count(judgment.limits, stop.candidate.source)
 
     def note(self, policy: str, action: str, guid: str) -> None:
-        """Note a verdict of the current actor, and announce it."""
+        """Note a verdict of the current actor, and announce it. Nobody hears of what waits."""
         now_ms, actor, _ = self._versions.current_act
         self._verdicts.append(StoredVerdict(now_ms, policy, action, guid, actor))
-        self._records.announce(VERDICT, guid, {"policy": policy, "action": action})
+        if action != "review":
+            self._records.announce(VERDICT, guid, {"policy": policy, "action": action})
 
     def complete(self) -> None:
         """Write the counts of limits and the verdicts."""

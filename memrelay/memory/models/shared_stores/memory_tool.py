@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from memrelay.memory.engine.identity import Identity
 from memrelay.memory.engine.store import Transaction
-from memrelay.memory.errors import BadValue, Denied, Refused, TooManyKeys, ValueTooLarge
+from memrelay.memory.errors import BadValue, Denied, PolicyStop, Refused, TooManyKeys, ValueTooLarge
 from memrelay.memory.models.shared_stores.grants import Seconds
 from memrelay.memory.models.shared_stores.tool import commands, files
 from memrelay.memory.models.shared_stores.tool.arguments import (
@@ -113,6 +113,8 @@ def _run(entries: Entries, request: ToolInput) -> Any:
     handlers = commands.ACTIONS if call.is_action else commands.HANDLERS
     try:
         return handlers[call.command](entries, call)
+    except PolicyStop:
+        raise  # the owner of the store settles it
     except Refused as refused:
         raise _make_error(call, refused) from refused
 
@@ -139,6 +141,8 @@ def _run_on_files(entries: Entries, request: ToolInput) -> str:
         return handler(entries, request.arguments)
     except Denied as denied:
         raise ToolError(files.DENIED) from denied
+    except PolicyStop:
+        raise
     except Refused as refused:
         text = LIMIT_TEXTS.get(type(refused), "")
         raise ToolError(text) if text else failure(str(command), refused) from refused

@@ -8,10 +8,10 @@ from aiohttp import web
 
 from memrelay.memory.control.catalog import Deployed
 from memrelay.memory.engine.timestamps import format_time
+from memrelay.memory.records.word_diff import WordDiff, compare_words
 from memrelay.web.api.directory import Served
 from memrelay.web.console.format import clip_bytes
 from memrelay.web.console.frame import Page, PageRoutes
-from memrelay.web.console.word_diff import WordDiff, compare_words
 from memrelay.web.server.errors import BadRequest, NotFound
 from memrelay.web.services import get_services
 

@@ -9,6 +9,7 @@ from aiohttp import web
 
 from memrelay.memory.engine.timestamps import format_time, parse_ms
 from memrelay.memory.records.kinds import is_agent_memory, reserved_fault
+from memrelay.memory.records.word_diff import WordDiff, compare_words
 from memrelay.memory.validation import parse_number
 from memrelay.web.api.answers import is_unchanged
 from memrelay.web.api.directory import Served
@@ -38,7 +39,6 @@ from memrelay.web.console.record_reads import (
     read_record,
     read_state,
 )
-from memrelay.web.console.word_diff import WordDiff, compare_words
 from memrelay.web.server.errors import NotFound
 from memrelay.web.server.options import find_public_url
 from memrelay.web.services import get_services

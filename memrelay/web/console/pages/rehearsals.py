@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from aiohttp import web
 
 from memrelay.memory.models.rehearsals.rehearsals import CURSOR
+from memrelay.memory.records.word_diff import WordDiff, compare_words
 from memrelay.web.api.directory import Served
 from memrelay.web.auth.access import get_caller, requires
 from memrelay.web.console.calls import Answer, Call, ask
@@ -20,7 +21,6 @@ from memrelay.web.console.frame import (
     render,
 )
 from memrelay.web.console.pages.bundle import MAX_SHOWN_BYTES, parse_number, read_bundle_text
-from memrelay.web.console.word_diff import WordDiff, compare_words
 from memrelay.web.server.errors import BadRequest, NotFound
 from memrelay.web.services import get_services
 

@@ -25,6 +25,7 @@ from memrelay.web.mcp.tool import (
     FACT_STORE,
     JsonObject,
     bus_failure,
+    check_written,
     describe_faults,
     describe_invalid,
     refuse,
@@ -86,6 +87,8 @@ class BusTarget:
             raise bus_failure(error) from error
         except MemoryFault as error:
             raise refuse(str(error)) from error
+        if called.mutates:
+            check_written(output)
         return hide_output(self.connection.get_scopes(), called, output)
 
     def _check_scope(self, operation: Operation, input: JsonObject) -> None:
@@ -140,11 +143,14 @@ class FileTarget:
         # As a pipeline does. The file alone would accept texts in the place of numbers.
         _encode_input(known_operation(operation), input)
         try:
-            return await asyncio.to_thread(self.operate, operation, input, as_of=as_of)
+            output = await asyncio.to_thread(self.operate, operation, input, as_of=as_of)
         except StoreBusy as error:
             raise retry_later(str(error)) from error
         except MemoryFault as error:
             raise refuse(str(error)) from error
+        if known_operation(operation).mutates:
+            check_written(output)
+        return output
 
 
 def _encode_input(operation: Operation, input: JsonObject) -> bytes:

@@ -31,6 +31,7 @@ from memrelay.web.mcp.tool import (
     JsonObject,
     ToolError,
     bus_failure,
+    check_written,
     describe_invalid,
     refuse,
     retry_later,
@@ -38,7 +39,13 @@ from memrelay.web.mcp.tool import (
 from memrelay.web.mcp.toolsets import FILES, GRAPH, MEMORY
 from memrelay.web.mcp.transports.bridge import AsgiApplication, serve_asgi
 from memrelay.web.openapi.route_docs import ANY, documented
-from memrelay.web.server.errors import NotInstalled, Problem, RetryLater, Unprocessable
+from memrelay.web.server.errors import (
+    NotInstalled,
+    Problem,
+    RetryLater,
+    Unprocessable,
+    WriteStopped,
+)
 from memrelay.web.server.request_body import read_json_body
 from memrelay.web.services import get_services
 
@@ -200,6 +207,8 @@ class HttpTarget:
             output = await send_call(self.request, replace(call, as_of=as_of))
             return hide_stored_text(self.request, all_operations()[operation], output)
         except Problem as problem:
+            if isinstance(problem, WriteStopped):
+                check_written(problem.output)
             raise _as_tool_error(problem) from problem
         except BusError as error:
             raise bus_failure(error) from error

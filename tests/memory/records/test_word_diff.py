@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memrelay.web.console.word_diff import Piece, compare_words
+from memrelay.memory.records.word_diff import Piece, compare_words
 
 texts = st.lists(st.sampled_from(["tea", "milk", " ", "\n", ",", "茶", "水"]), max_size=30).map(
     "".join

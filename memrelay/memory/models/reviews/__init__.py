@@ -1,0 +1,16 @@
+"""Reviews: writes that a policy holds back until somebody approves or rejects them.
+
+What waits is a proposal, a call with its input, in a table of its own. It is no record, so no read,
+search, list, feed or export can find it.
+"""
+
+from memrelay.memory.engine.models import Model, Rows
+
+MODEL = Model(
+    name="reviews",
+    nouns={"reviews": ("reading", "deciding")},
+    # Not exported: they are no records yet.
+    rows=(Rows("proposals", row="n", ends="until_ms"),),
+    erase="table:ProposalErasure",
+    propose="proposing:propose",
+)

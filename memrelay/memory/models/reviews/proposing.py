@@ -1,0 +1,113 @@
+"""Keep a call that a policy has stopped as a proposal."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import orjson
+
+from memrelay.memory.engine.identity import VOUCHED
+from memrelay.memory.engine.retention import DAY_MS
+from memrelay.memory.engine.store import Transaction
+from memrelay.memory.engine.versions import State, StoredRecord
+from memrelay.memory.errors import PolicyStop, ReviewFull
+from memrelay.memory.models.reviews.table import MOST_WAITING, ProposalTable
+from memrelay.memory.operations import DRY_RUN, Context, Operation
+from memrelay.memory.records.ids import input_of_guid
+from memrelay.memory.records.view import version_of
+from memrelay.memory.stopped_writes import ReviewPending
+
+
+def propose(
+    tx: Transaction, stop: PolicyStop, operation: Operation, given: Any, context: Context
+) -> ReviewPending:
+    """Keep a stopped call for review and return its answer.
+
+    A dry run keeps nothing. Raises ReviewFull: too many writes wait.
+    """
+    table, new = tx.table(ProposalTable), stop.candidate
+    target = None if stop.before is None else tx.records.by_guid(new.guid)
+    guid = context.new_guid()
+    if target is None and table.find(new.guid) is None:
+        guid = new.guid
+    if getattr(given, DRY_RUN, False):
+        return ReviewPending(guid)
+    if table.is_full:
+        raise ReviewFull(
+            f"{MOST_WAITING:,} writes to this store wait for review already, so the policy "
+            f"{stop.policy!r} refuses more; approve or reject some, then write again"
+        )
+    origin = {"pipeline": context.pipeline, "message": input_of_guid(guid)}
+    findings = {**tx.records.findings, **getattr(stop, "findings", {})}
+    table.add(
+        guid,
+        operation.name,
+        orjson.dumps(_replace(orjson.loads(orjson.dumps(given)), findings)).decode(),
+        orjson.dumps(_describe(new, stop.before, target)).decode(),
+        stop.policy,
+        context.actor,
+        orjson.dumps({name: value for name, value in origin.items() if value}).decode(),
+        new.source,
+        "" if target is None else target.guid,
+        "" if target is None else version_of(target.state.record, target.state.extras),
+        context.now_ms,
+        context.now_ms + int(context.review_days * DAY_MS),
+    )
+    return ReviewPending(guid)
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A record as a proposal would write it."""
+
+    content: str
+    kind: str
+    scope: str
+    source: str
+    tags: tuple[str, ...]
+    key: str | None
+    owner: str | None
+    thread: str | None
+    data: Any
+    in_context: bool
+    is_end: bool
+    """Whether `content` has only the end of a long record, with the appended text."""
+
+
+def _describe(new: State, before: State | None, target: StoredRecord | None) -> dict[str, Any]:
+    """Return the fields of a candidate as JSON values. A sealed text is left out."""
+    is_end = target is not None and before is not None and before.content != target.content
+    candidate = Candidate(
+        "" if new.encrypted else new.content,
+        new.kind,
+        new.scope,
+        new.source,
+        tuple(orjson.loads(new.tags)),
+        new.key,
+        new.owner,
+        new.thread,
+        orjson.loads(new.data) if new.data and not new.encrypted else {},
+        bool(new.in_context),
+        is_end,
+    )
+    return asdict(candidate)
+
+
+def _replace(value: Any, findings: Mapping[str, str]) -> Any:
+    """Return JSON values with found texts replaced, so that what was redacted is not kept."""
+    if isinstance(value, str):
+        for found in sorted(findings, key=len, reverse=True):
+            value = value.replace(found, findings[found])
+        return value
+    if isinstance(value, list):
+        return [_replace(one, findings) for one in value]
+    if isinstance(value, dict):
+        return {_replace(key, findings): _replace(one, findings) for key, one in value.items()}
+    return value
+
+
+def show_input(data: str) -> dict[str, Any]:
+    """Return the input of a proposal, without what only an interface sets."""
+    given: dict[str, Any] = orjson.loads(data)
+    given.pop(VOUCHED, None)
+    return given
