@@ -5,7 +5,7 @@ and position, and by their text. The ids of matched records count as equal.
 """
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from difflib import SequenceMatcher
 from typing import Any, Literal, NamedTuple
@@ -48,7 +48,8 @@ class NoteDifference(NamedTuple):
 class Difference(NamedTuple):
     """All differences, in the order of the inputs.
 
-    `sources` counts the records that differ only in their source, by (then, candidate).
+    `sources` counts the records that differ only in their source, by (then, candidate). `order`
+    counts the inputs that have led to the same in another order, by the name of the list.
     """
 
     records: list[RecordDifference]
@@ -57,6 +58,8 @@ class Difference(NamedTuple):
     messages: list[NoteDifference]
     dead_letters: list[NoteDifference]
     requests: list[NoteDifference]
+    deliveries: list[NoteDifference]
+    order: dict[str, int]
 
 
 def compare(then: Side, candidate: Side) -> Difference:
@@ -74,17 +77,22 @@ def compare(then: Side, candidate: Side) -> Difference:
     records = [one for pair in pairs if (one := _compare_pair(pair, names, sources)) is not None]
     records.sort(key=_order)
 
-    def notes(select: Callable[[Noted], Iterable[Hashable]]) -> list[NoteDifference]:
-        return list(_compare_notes(then, candidate, select, names))
+    order: Counter[str] = Counter()
+
+    def notes(name: str, select: Callable[[Noted], Iterable[Hashable]]) -> list[NoteDifference]:
+        found, order[name] = _compare_notes(then, candidate, select, names)
+        return found
 
     return Difference(
         records,
         dict(sources),
-        notes(lambda one: one.decisions),
+        notes("decisions", lambda one: one.decisions),
         # Names of agents do not count, because agents are renamed.
-        notes(lambda one: [each._replace(sender="") for each in one.messages]),
-        notes(lambda one: [each._replace(agent="") for each in one.dead_letters]),
-        notes(lambda one: [each._replace(agent="") for each in one.requests]),
+        notes("messages", lambda one: [each._replace(sender="") for each in one.messages]),
+        notes("dead_letters", lambda one: [each._replace(agent="") for each in one.dead_letters]),
+        notes("requests", lambda one: [each._replace(agent="") for each in one.requests]),
+        notes("deliveries", lambda one: one.deliveries),
+        dict(+order),
     )
 
 
@@ -241,18 +249,33 @@ def _compare_notes(
     candidate: Side,
     select: Callable[[Noted], Iterable[Hashable]],
     names: _Names,
-) -> Iterator[NoteDifference]:
-    """Yield what an input has led to on one side only. What is replaced comes together."""
-    empty = Noted()
+) -> tuple[list[NoteDifference], int]:
+    """Return what an input has led to on one side only, and how many inputs have led to the same in
+    another order. What is replaced comes together.
+    """
+    differences, reordered, empty = list[NoteDifference](), 0, Noted()
     for number in sorted({*then.noted, *candidate.noted}):
         before = list(select(then.noted.get(number, empty)))
         after = list(select(candidate.noted.get(number, empty)))
         translated = [names.translate(one) for one in after]
         if before == translated:
             continue
+        only_then = Counter(before) - Counter(translated)
+        only_after = Counter(translated) - Counter(before)
+        listed = len(differences)
         for tag, a, b, c, d in SequenceMatcher(None, before, translated, False).get_opcodes():
             if tag != "equal":
-                yield from _replaced(number, before[a:b], after[c:d])
+                gone = [one for one in before[a:b] if _take(only_then, one)]
+                new = [after[at] for at in range(c, d) if _take(only_after, translated[at])]
+                differences += _replaced(number, gone, new)
+        reordered += len(differences) == listed
+    return differences, reordered
+
+
+def _take(left: Counter[Hashable], one: Hashable) -> bool:
+    """Return whether one of these is left, and take it."""
+    left[one] -= 1
+    return left[one] >= 0
 
 
 def _replaced(number: int, before: Sequence[Any], after: Sequence[Any]) -> Iterator[NoteDifference]:

@@ -12,6 +12,7 @@ LISTS = {
     "dead_letters": "dead letter",
     "webhooks": "webhook",
     "requests": "request",
+    "deliveries": "delivery",
 }
 # The lists of a report that come in pages.
 PAGED = (*LISTS, "questions")
@@ -51,11 +52,13 @@ def _lines(report: dict[str, Any]) -> Iterator[str]:
     for one in report["records"][:LINES]:
         yield from _record_lines(one)
     for name, noun in LISTS.items():
-        for one in report[name][:LINES] if name != "records" else ():
+        for one in report.get(name, [])[:LINES] if name != "records" else ():
             yield f"{noun} of input {one['input']}"
             yield from _side_lines(one)
     for one in report["sources"]:
         yield f"source {one['then']} is {one['candidate']} in {one['records']} records"
+    for name, count in report.get("order", {}).items():
+        yield f"another order of {name.replace('_', ' ')}: {count} inputs"
     if report["truncated"]:
         yield "the report is at its limit: not all differences are listed"
 

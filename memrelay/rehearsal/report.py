@@ -40,6 +40,7 @@ class ReportBuilder:
             "dead_letters": difference.dead_letters,
             "webhooks": webhooks,
             "requests": requests,
+            "deliveries": difference.deliveries,
         }
         counts: dict[str, int] = {f"records_{one}": 0 for one in ("added", "missing", "changed")}
         for one in difference.records:
@@ -57,6 +58,7 @@ class ReportBuilder:
             "counts": counts,
             **lists,
             "sources": sources,
+            "order": difference.order,
             "truncated": self._is_cut,
         }
 

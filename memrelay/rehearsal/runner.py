@@ -22,6 +22,7 @@ from memrelay.memory.engine.stores import OpenStores
 from memrelay.memory.models.inputs.packing import KeptInput
 from memrelay.memory.operations import find_operation
 from memrelay.pipelines.plan import Plan
+from memrelay.rehearsal.deliveries import Delivered, Deliveries
 from memrelay.rehearsal.results import KeptResults
 from memrelay.rehearsal.vectors import Vectors
 from memrelay.worker.deferred_calls.stored import parse_request
@@ -98,6 +99,7 @@ class Noted:
     dead_letters: list[Failed] = field(default_factory=list)
     requests: list[Requested] = field(default_factory=list)
     decisions: list[Decision] = field(default_factory=list)
+    deliveries: list[Delivered] = field(default_factory=list)
 
 
 class DatedPlan(NamedTuple):
@@ -190,6 +192,7 @@ class Side:
         self.took_s = 0.0
         self._noted_bytes = 0
         self._current: DatedPlan | None = None
+        self._deliveries = Deliveries(self.stores)
         self._batch_changes: dict[str, tuple[str, int]] = {}
 
     def run(self, inputs: Iterable[KeptInput]) -> None:
@@ -256,12 +259,13 @@ class Side:
     def _compose(self, plan: Plan) -> None:
         """Give the stores the features of a plan. The copies keep no inputs."""
         compose_stores([plan], self.stores, without=(INPUTS,))
+        self._deliveries.use(plan)
 
     def _may_join(self, dated: DatedPlan, together: Sequence[Entry]) -> bool:
         """Return whether a further input may run in the transaction of earlier ones, because
         nothing has to happen between them.
         """
-        is_alone = dated.has_steps or dated.plan.embedded_stores
+        is_alone = dated.has_steps or dated.plan.embedded_stores or self._deliveries.has_endpoints
         return not is_alone and len(together) < self._limits.batch and not _embeds(together[-1:])
 
     def _run_operation(self, entry: Entry, agent: str, *, is_made: bool) -> None:
@@ -304,6 +308,9 @@ class Side:
                 self._forget(memory_id, work[0].key)
             done += result.outcomes
         self._settled.add_outcomes(done)
+        for delivered in self._deliveries.find():
+            self._notes_of(self.count).deliveries.append(delivered)
+            self._count_bytes(0)
         self.count += len(entries)
 
     def _run_batch(self, work: Sequence[Work], memory_id: str) -> BatchResult:

@@ -374,3 +374,48 @@ def test_rates_delay_nothing_and_bursts_are_not_rehearsed(tmp_path: Path) -> Non
     assert rated["equal"] and rated["inputs"]["rehearsed"] == 2, format_report(rated)
     assert burst["inputs"]["not_rehearsed"] == 2
     assert "wf_flow" in burst["inputs"]["reasons"][0]["reason"]
+
+
+def test_deliveries_to_endpoints_are_compared_and_not_sent(tmp_path: Path) -> None:
+    def delivering(*agents: Json, **endpoint: Any) -> Json:
+        crm = {"name": "crm", "url": "env:NO_SUCH_URL", "events": ["record.created"]} | endpoint
+        return make_bundle("p", *agents, endpoints=[crm])
+
+    live = LivePipeline(tmp_path / "live", delivering(WRITE, KEEP))
+    live.say("/write tea", "/write coffee")
+    renamed = live.rehearse(
+        tmp_path / "renamed", delivering(WRITE, make_memory("write", alias="keeper"))
+    )
+    about_tea = {"content": {"contains": "tea"}}
+    filtered = live.rehearse(tmp_path / "filtered", delivering(WRITE, KEEP, filter=about_tea))
+    without = live.rehearse(tmp_path / "without", BUNDLE)
+    live.close()
+
+    assert renamed["equal"], format_report(renamed)
+    (missing,) = filtered["deliveries"]
+    assert (missing["input"], missing["candidate"]) == ("1796000003000-0", None)
+    expected = {"endpoint": "crm", "event": "record.created", "store": "instances/p/memories"}
+    assert missing["then"] == expected | {"record": missing["then"]["record"]}
+    assert filtered["counts"] | {"deliveries": 1} == filtered["counts"]
+    assert "delivery of input 1796000003000-0" in format_report(filtered)
+    assert without["counts"]["deliveries"] == 2
+
+
+def test_another_order_alone_is_no_difference(tmp_path: Path) -> None:
+    def speaking(*names: str) -> Json:
+        speakers = [
+            make_agent(name, "template", {"template": f"{name} of it"}, senders="dispatch_write")
+            for name in names
+        ]
+        return make_bundle("p", WRITE, *speakers)
+
+    live = LivePipeline(tmp_path / "live", speaking("one", "two", "three"))
+    live.say("/write tea")
+    swapped = live.rehearse(tmp_path / "swapped", speaking("two", "one", "three"))
+    other = live.rehearse(tmp_path / "other", speaking("two", "one", "four"))
+    live.close()
+
+    assert swapped["equal"] and swapped["order"] == {"messages": 1}
+    assert "another order of messages: 1 inputs" in format_report(swapped)
+    assert [one["then"]["text"] for one in other["messages"]] == ["three of it"]
+    assert other["order"] == {}

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from tests.support.browser import chromium
-from tests.support.bundles import Json, make_bundle, make_memory, make_relay, make_uid
+from tests.support.bundles import Json, make_agent, make_bundle, make_memory, make_relay, make_uid
 from tests.support.console import open_page, overflow, save_screenshot
 from tests.support.keys import await_closed, make_key
 from tests.support.pages import deploy_bundle, text_of
@@ -65,6 +65,22 @@ def test_a_difference_is_shown_by_words(web_system: WebSystem) -> None:
     assert web_system.get(f"{page}?cursor=x").status == 400
     ended = web_system.get(f"{page}/state")
     assert ended.headers["hx-refresh"] == "true"
+
+
+def test_deliveries_and_another_order_are_shown(web_system: WebSystem) -> None:
+    def speaking(*names: str) -> list[Json]:
+        return [make_agent(one, "template", {"template": one}, senders="User") for one in names]
+
+    uid = make_uid()
+    bundle = make_bundle(uid, WRITE, KEEP, *speaking("one", "two"), inputs_days=7)
+    deploy_bundle(web_system.url, bundle)
+    web_system.say(uid, "/write tea")
+    crm = {"name": "crm", "url": "https://example.org/hook", "events": ["record.created"]}
+    candidate = make_bundle(uid, WRITE, KEEP, *speaking("two", "one"), endpoints=[crm])
+    shown = text_of(web_system.get(rehearse(web_system, uid, candidate)))
+
+    assert "Deliveries 1" in shown and "added crm" in shown and "record.created" in shown, shown
+    assert "1 input with the same messages in another order" in shown
 
 
 def test_a_later_page_begins_at_its_cursor(web_system: WebSystem) -> None:

@@ -54,6 +54,7 @@ LISTS = {
     "dead_letters": NoteList("Dead letters", "agent", "error"),
     "webhooks": NoteList("Webhooks", "agent", "request"),
     "requests": NoteList("Requests", "block", "request"),
+    "deliveries": NoteList("Deliveries", "endpoint", "event"),
 }
 
 
@@ -170,7 +171,7 @@ def _reload(response: web.Response) -> web.Response:
 def _describe(report: dict[str, Any]) -> tuple[list[Shown], list[tuple[str, list[Shown]]]]:
     """Return the records, and the other lists with their titles."""
     lists = [
-        (kind.title, [_describe_note(one, kind) for one in report[name]])
+        (kind.title, [_describe_note(one, kind) for one in report.get(name, ())])
         for name, kind in LISTS.items()
     ]
     return [_describe_record(one) for one in report["records"]], lists
