@@ -144,6 +144,7 @@ def _addresses(uid: str, guid: str, entry: str, letter: str) -> dict[str, str]:
         "Versions": f"{base}/bundle",
         "Webhooks": f"{base}/webhooks",
         "Rehearsals": f"{base}/rehearsals",
+        "Policies": f"{base}/policies?scan=1",
         "Tests": f"{base}/tests",
         "Replay": f"{base}/replay",
         "Agent memory": f"/memories?pipeline={uid}",

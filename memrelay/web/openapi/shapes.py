@@ -160,6 +160,16 @@ class GoldenQuestions(TypedDict):
 
 
 @exact
+class TextToTest(TypedDict):
+    """The fields of a record that policies are tested with."""
+
+    content: str
+    kind: NotRequired[str]
+    source: NotRequired[str]
+    store: NotRequired[str]
+
+
+@exact
 class AcceptedMessage(TypedDict):
     """A message that is stored and will run."""
 

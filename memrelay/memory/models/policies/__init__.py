@@ -6,7 +6,7 @@ from memrelay.memory.engine.models import Model, RowLines, Rows
 HAS_POLICIES = "SELECT EXISTS (SELECT 1 FROM policies) OR EXISTS (SELECT 1 FROM declared_policies)"
 MODEL = Model(
     name="policies",
-    faces=("cli.commands.policy",),
+    faces=("cli.commands.policy", "web.console.pages.policies"),
     nouns={"policies": ("policies", "scanning")},
     rows=(
         Rows(

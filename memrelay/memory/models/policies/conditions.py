@@ -1,6 +1,7 @@
-"""Filters (docs/filters.md) as Python functions over a record that is not written yet.
+"""Conditions of policies as Python functions: filters (docs/filters.md) over a record that is not
+written yet, and conditions on the origin of the write.
 
-They hold for the same records as the SQL of engine/filter_sql.py.
+Filters hold for the same records as the SQL of engine/filter_sql.py.
 """
 
 import operator
@@ -9,10 +10,14 @@ from typing import Any, cast
 
 import orjson
 
+from memrelay.memory.engine.origins import Origin
 from memrelay.memory.engine.versions import State
 from memrelay.memory.records.filters import AllOf, AnyOf, Condition, Node, Not, parse_filter
 
 Holds = Callable[[State], bool]
+# Takes the values of an Origin.
+Comes = Callable[[tuple[str, ...]], bool]
+WEBHOOK, JWT, VERIFIED = "webhook", "jwt:", "verified"
 COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
     "eq": operator.eq,
     "gt": operator.gt,
@@ -129,3 +134,30 @@ def _contains(value: Any, wanted: Any) -> bool:
     return isinstance(value, list) and any(
         one is None if wanted is None else _equals(one, wanted) for one in value
     )
+
+
+def compile_origin(wanted: dict[str, Any]) -> Comes:
+    """Return whether a condition on the origin holds, as a function."""
+    tests = list[Callable[[Origin], bool]]()
+    if "verified" in wanted:
+        is_verified = wanted["verified"]
+        tests.append(lambda origin: (origin.verdict == VERIFIED) == is_verified)
+    if "by" in wanted:
+        writers = frozenset(wanted["by"])
+        tests.append(lambda origin: not writers.isdisjoint(_list_writers(origin)))
+    if "profile" in wanted:
+        profiles = wanted["profile"], f"{WEBHOOK}:{wanted['profile']}"
+        tests.append(lambda origin: origin.profile in profiles)
+    return lambda values: all(test(Origin(*values)) for test in tests)
+
+
+def _list_writers(origin: Origin) -> list[str]:
+    """Return what has caused a write, in the words of `by`."""
+    found = []
+    if origin.key:
+        found.append("jwt" if origin.key.startswith(JWT) else "key")
+    if origin.profile.partition(":")[0] == WEBHOOK:
+        found.append(WEBHOOK)
+    if origin.agent or origin.model:
+        found.append("agent" if origin.model else "block")
+    return found

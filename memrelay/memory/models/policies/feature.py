@@ -68,10 +68,16 @@ class Policies(Feature):
         Raises PolicyStop: a policy refuses it, drops it, or wants a review.
         """
         rules = self._table.rules or self._table.load_rules()
-        if rules.concerns(new, self._memory_id):
+        origin = self._versions.origins.current
+        if rules.concerns(new, self._memory_id, origin):
             return self._admit_concerned(rules, new, before)
         if rules.limits and self._stops:
-            held = [rule for rule in rules.limits if rule.holds is None or rule.holds(new)]
+            held = [
+                rule
+                for rule in rules.limits
+                if (rule.holds is None or rule.holds(new))
+                and (rule.comes is None or rule.comes(origin))
+            ]
             if (used_up := self._find_used_up(held, new.source)) is not None:
                 raise PolicyStop(used_up.policy, used_up.action, new, before)
             self._count(held, new.source)
@@ -129,7 +135,8 @@ class Policies(Feature):
             self._verdicts.clear()
 
     def _make_judge(self) -> Judge:
-        return Judge(self._table.key, self._memory_id, self._versions.now_ms)
+        origin = self._versions.origins.current
+        return Judge(self._table.key, self._memory_id, self._versions.now_ms, origin)
 
     def _admit_concerned(self, rules: RuleSet, new: State, before: State | None) -> State:
         """Judge a record about which a policy may have something to say."""

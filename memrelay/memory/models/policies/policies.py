@@ -187,7 +187,10 @@ class PolicyOutcome:
 
 @operation("policies.test", access="admin", mutates=False)
 def try_policies(tx: Transaction, request: RecordToTest, context: Context) -> PolicyOutcome:
-    """Return what policies would do with a record. Nothing is written or counted."""
+    """Return what policies would do with a record. Nothing is written or counted.
+
+    The record has no origin: `{"verified": false}` holds for it, and no other `origin`.
+    """
     table = tx.table(PolicyTable)
     texts = [orjson.dumps(one).decode() for one in request.policies]
     texts = texts or [one.policy for one in table.all()]

@@ -9,8 +9,9 @@ from typing import Any, Literal, NamedTuple
 import orjson
 
 from memrelay.memory.engine.models import internal_kinds, json_kinds
+from memrelay.memory.engine.origins import Origin
 from memrelay.memory.engine.versions import State
-from memrelay.memory.models.policies.conditions import Holds, compile_filter
+from memrelay.memory.models.policies.conditions import Comes, Holds, compile_filter, compile_origin
 from memrelay.memory.models.policies.patterns import Finder, Match, compile_find, redact
 from memrelay.memory.policy_rules import parse_rate
 from memrelay.memory.seal_keys import is_sealed
@@ -22,6 +23,7 @@ STOPS: tuple[StopAction, ...] = ("refuse", "drop", "review")
 REDACT: Action = "redact"
 # What a rule has found, by text.
 Found = Mapping[str, list[Match]]
+NO_ORIGIN = Origin("")
 # The length of the ids that are made for records.
 GUID_LENGTH = 36
 # Fields that an append leaves as they are.
@@ -38,6 +40,7 @@ class Rule:
     action: Action
     value: Any
     holds: Holds | None
+    comes: Comes | None
     find: Any
     finder: Finder | None
     # Whether it looks at internal and encrypted values.
@@ -59,6 +62,7 @@ def compile_policy(text: str) -> Rule:
         action,
         value,
         compile_filter(match["filter"]) if match.get("filter") else None,
+        compile_origin(match["origin"]) if match.get("origin") else None,
         match.get("find"),
         compile_find(match["find"]) if "find" in match else None,
         policy.get("internal", False),
@@ -83,10 +87,13 @@ class RuleSet:
         # A pattern of a user may have anchors, so it sees each text by itself.
         self._own = tuple(rule.finder for rule in finding if isinstance(rule.find, dict))
 
-    def concerns(self, new: State, memory_id: str) -> bool:
-        """Return whether a rule other than a limit without `find` may hold for a record."""
+    def concerns(self, new: State, memory_id: str, origin: tuple[str, ...]) -> bool:
+        """Return whether a rule other than a limit without `find` may hold for a record. `origin`
+        has the values of Origin.
+        """
         for rule in self._plain:
-            if rule.holds is None or rule.holds(new):
+            is_held = rule.holds is None or rule.holds(new)
+            if is_held and (rule.comes is None or rule.comes(origin)):
                 return True
         if not self._has_find:
             return False
@@ -178,10 +185,15 @@ class Judgment(NamedTuple):
 
 
 class Judge:
-    """Judges one record. `key` makes the digests of redacted values."""
+    """Judges one record. `key` makes the digests of redacted values. `origin` has the values of
+    Origin.
+    """
 
-    def __init__(self, key: bytes, memory_id: str, now_ms: int) -> None:
+    def __init__(
+        self, key: bytes, memory_id: str, now_ms: int, origin: tuple[str, ...] = NO_ORIGIN
+    ) -> None:
         self._key, self._memory_id, self._now_ms = key, memory_id, now_ms
+        self._origin = origin
         # By action: the first policy that stops the write so.
         self._stops: dict[StopAction, str] = {}
         # By text: what to replace in it, and the first policy that does.
@@ -194,7 +206,7 @@ class Judge:
         seam = find_seam(new, before)
         changed, acted, limits = new, list[tuple[str, Action]](), list[Rule]()
         for rule in rules:
-            if rule.holds is not None and not rule.holds(new):
+            if not self._holds(rule, new):
                 continue
             found: Found = {} if rule.finder is None else self._find(rule, new, seam)
             if rule.finder is not None and not found:
@@ -208,6 +220,12 @@ class Judge:
                 acted.append((rule.name, rule.action))
         redacted = self._redact_state(changed)
         return Judgment(redacted, tuple(acted), tuple(limits), self._find_stop(), self._replaced)
+
+    def _holds(self, rule: Rule, state: State) -> bool:
+        """Return whether a rule holds apart from what it finds."""
+        if rule.holds is not None and not rule.holds(state):
+            return False
+        return rule.comes is None or rule.comes(self._origin)
 
     def _find_stop(self) -> Stop | None:
         """Return the strictest stop."""
@@ -223,7 +241,7 @@ class Judge:
         for rule in rules:
             if rule.finder is None or rule.action not in (REDACT, *STOPS):
                 continue
-            if rule.holds is not None and not rule.holds(about):
+            if not self._holds(rule, about):
                 continue
             found = {text: matches for text in texts if (matches := rule.finder.find(text))}
             if not found:

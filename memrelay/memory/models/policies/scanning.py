@@ -127,7 +127,8 @@ def _judge_page(
     table, size = tx.table(PolicyTable), 0
     table.load_rules()
     for stored in table.records_after(after, limit):
-        judge = Judge(table.key, tx.memory_id, context.now_ms)
+        origin = table.origin_of(stored)
+        judge = Judge(table.key, tx.memory_id, context.now_ms, origin)
         yield stored, judge.judge(rules, stored.state, None)
         size += len(stored.content)
         if size > MOST_CHARACTERS:

@@ -8,6 +8,7 @@ from weakref import proxy
 import orjson
 
 from memrelay.memory.engine.filter_sql import UNEXPIRED
+from memrelay.memory.engine.origins import Origin
 from memrelay.memory.engine.table import StoreTable
 from memrelay.memory.engine.versions import StoredRecord, stored_records
 from memrelay.memory.models.policies.rules import RuleSet
@@ -86,6 +87,7 @@ class PolicyTable(StoreTable):
         "has_records_after",
         "key",
         "load_rules",
+        "origin_of",
         "records_after",
         "verdicts",
     )
@@ -116,6 +118,10 @@ class PolicyTable(StoreTable):
         self._records.flush()
         now_ms = self._records.versions.now_ms
         return stored_records(self._connection, RECORDS_AFTER, [row, now_ms, limit])
+
+    def origin_of(self, stored: StoredRecord) -> Origin:
+        """Return the origin of the present state of a record."""
+        return self._records.versions.origins.find(stored.state.origin) or Origin("")
 
     def has_records_after(self, row: int) -> bool:
         """Return whether there are records after a row."""

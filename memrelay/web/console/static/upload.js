@@ -9,14 +9,14 @@
   document.addEventListener("change", async ({ target }) => {
     if (target.dataset.fills && target.files[0]) fill(target.dataset.fills, await target.files[0].text());
   });
-  // A form with `data-asks` sends its questions there, and shows the answer.
+  // A form with `data-asks` sends its fields there, and shows the answer.
   document.addEventListener("submit", async (event) => {
     const form = event.target, box = dom.byId("outcome"), { asks } = form.dataset;
     if (!asks) return;
     event.preventDefault();
     box.textContent = "Asking…";
     try {
-      const body = JSON.stringify({ questions: form.elements.questions.value });
+      const body = JSON.stringify(Object.fromEntries(new FormData(form)));
       const answer = await fetch(asks, { method: "POST", headers: { "Content-Type": "application/json" }, body }), text = await answer.text();
       if (answer.ok) box.innerHTML = text;
       else box.textContent = calls.describe({ status: answer.status, body: JSON.parse(text) });

@@ -9,12 +9,14 @@ import pytest
 from pydantic import ValidationError
 
 from memrelay.memory.engine.features import POLICIES
+from memrelay.memory.engine.origins import Origin
 from memrelay.memory.engine.store import Store
 from memrelay.memory.errors import PolicyStop
 from memrelay.memory.models.policies.feature import Policies
 from memrelay.memory.models.policies.table import PolicyTable, StoredVerdict
 from memrelay.memory.policy_rules import check_policy
-from tests.memory.builders import NOW, make_store, perform
+from memrelay.memory.records.writing import write
+from tests.memory.builders import NOW, make_record, make_store, perform
 
 CARD = "4012 8888 8888 1881"
 AWS = "AKIAIOSFODNN7EXAMPLE"
@@ -119,6 +121,40 @@ def test_a_filter_selects_the_writes_of_a_policy(store: Store) -> None:
     temporary, other = get(store, create(store, kind="temp")), get(store, create(store))
     assert (temporary.tags, other.tags) == (("seen",), ())
     assert (temporary.expires_at, other.expires_at) == ("2023-11-14T22:14:20.000Z", None)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "stopped"),
+    [
+        ({"verified": True}, "hook"),
+        ({"verified": False}, "key jwt turn block none"),
+        ({"by": ["key"]}, "key"),
+        ({"by": ["jwt", "agent"]}, "jwt turn"),
+        ({"by": ["webhook"], "profile": "github"}, "hook"),
+        ({"by": ["webhook"], "profile": "slack"}, ""),
+        ({"by": ["block"]}, "block"),
+        ({"profile": "rest"}, "key jwt"),
+    ],
+)
+def test_a_policy_selects_writes_by_their_origin(store: Store, wanted: Json, stopped: str) -> None:
+    set_policies(store, {"name": "o", "match": {"origin": wanted}, "action": "refuse"})
+    origins = {
+        "hook": Origin("a", profile="webhook:github", verdict="verified"),
+        "key": Origin("a", profile="rest", key="0123"),
+        "jwt": Origin("a", profile="rest", key="jwt:ada"),
+        "turn": Origin("a", profile="turn:1", agent="a", model="m"),
+        "block": Origin("a", agent="a"),
+        "none": Origin("a"),
+    }
+    found = []
+    for name, origin in origins.items():
+        with store.transaction() as tx:
+            tx.records.set_actor(NOW, "a", "", origin)
+            try:
+                write(tx, make_record("tea"))
+            except PolicyStop:
+                found.append(name)
+    assert found == stopped.split()
 
 
 def test_a_limit_counts_by_source_and_message_time(store: Store) -> None:
