@@ -145,6 +145,7 @@ def _addresses(uid: str, guid: str, entry: str, letter: str) -> dict[str, str]:
         "Webhooks": f"{base}/webhooks",
         "Rehearsals": f"{base}/rehearsals",
         "Tests": f"{base}/tests",
+        "Review": f"{base}/reviews",
         "Replay": f"{base}/replay",
         "Agent memory": f"/memories?pipeline={uid}",
     }
