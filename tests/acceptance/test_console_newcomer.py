@@ -25,8 +25,8 @@ pytestmark = pytest.mark.slow
 
 WIDTHS = (320, 1280, 1600)
 MAIN_MENU = ["Pipelines", "Find", "Dead letters", "Status", "Keys", "API reference"]
-TABS = ["Overview", "Memory", "Named memories", "Webhooks", "Recipes", "Agent memory", "Policies"]
-TABS += ["Versions", "Rehearsals", "Tests", "Replay"]
+TABS = ["Overview", "Memory", "Named memories", "Review", "Webhooks", "Recipes", "Agent memory"]
+TABS += ["Policies", "Versions", "Rehearsals", "Tests", "Replay"]
 # Pages that show no data, or data of several routes.
 WITHOUT_JSON = {"Find", "API reference", "API group", "Agent memory", "Replay", "Tests"}
 USAGE = "/delete GUID forgets the record with this guid."

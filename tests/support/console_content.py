@@ -146,6 +146,7 @@ def _addresses(uid: str, guid: str, entry: str, letter: str) -> dict[str, str]:
         "Rehearsals": f"{base}/rehearsals",
         "Policies": f"{base}/policies?scan=1",
         "Tests": f"{base}/tests",
+        "Review": f"{base}/reviews",
         "Replay": f"{base}/replay",
         "Agent memory": f"/memories?pipeline={uid}",
     }

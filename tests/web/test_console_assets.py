@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 STATIC = Path(__file__).resolve().parents[2] / "memrelay" / "web" / "console" / "static"
-MAX_BYTES = 147_000
+# 500 of them for the keys of the page "Review".
+MAX_BYTES = 147_500
 
 
 def test_all_static_files_are_small() -> None:

@@ -170,6 +170,13 @@ class TextToTest(TypedDict):
 
 
 @exact
+class ProposalToApprove(TypedDict):
+    """A write that waits for review."""
+
+    guid: str
+
+
+@exact
 class AcceptedMessage(TypedDict):
     """A message that is stored and will run."""
 

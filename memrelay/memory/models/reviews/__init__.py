@@ -8,6 +8,7 @@ from memrelay.memory.engine.models import Model, Rows
 
 MODEL = Model(
     name="reviews",
+    faces=("web.console.pages.reviews",),
     nouns={"reviews": ("reading", "deciding")},
     # Not exported: they are no records yet.
     rows=(Rows("proposals", row="n", ends="until_ms"),),

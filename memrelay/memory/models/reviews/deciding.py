@@ -17,6 +17,7 @@ from memrelay.memory.errors import PolicyStop, Refused
 from memrelay.memory.models.reviews.reading import (
     PolicyName,
     ProposalView,
+    find_content_field,
     find_proposal,
     show,
 )
@@ -124,7 +125,7 @@ def edit(tx: Transaction, request: EditReview, context: Context) -> ProposalView
     if row.decision:
         raise Refused(f"the proposal was {row.decision} by {row.decided_by} and cannot be edited")
     given, candidate = orjson.loads(row.input), orjson.loads(row.candidate)
-    name = _find_content_field(given, candidate["content"])
+    name = find_content_field(given, candidate["content"])
     if not name:
         raise Refused(
             f"the content of this call of {row.op} is not one field of its input, so it cannot be "
@@ -140,14 +141,6 @@ def edit(tx: Transaction, request: EditReview, context: Context) -> ProposalView
     table = tx.table(ProposalTable)
     table.edit(row, changed.decode(), orjson.dumps(candidate).decode(), context.actor)
     return show(find_proposal(tx, request.guid))
-
-
-def _find_content_field(given: dict[str, Any], content: str) -> str:
-    """Return the only field of an input with the content, or its end. "" if there is none."""
-    texts = {name: text for name, text in given.items() if isinstance(text, str) and text}
-    found = [name for name, text in texts.items() if text == content]
-    found = found or [name for name, text in texts.items() if content.endswith(text)]
-    return found[0] if len(found) == 1 else ""
 
 
 def _select(

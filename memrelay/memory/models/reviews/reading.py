@@ -131,6 +131,8 @@ class Review:
     proposal: ProposalView
     input: dict[str, Any]
     """The input of the operation."""
+    text: str | None
+    """What an edit changes: the content, or the text to append. null if it cannot be edited."""
     has_changed: bool
     """Whether that record has changed or is gone since the write."""
     diff: tuple[DiffPiece, ...] | None
@@ -154,7 +156,9 @@ def get_review(tx: Transaction, request: GetReview, context: Context) -> Review:
         compared = compare_words(old, candidate.content)
         diff = compared and tuple(DiffPiece(*piece) for piece in compared.pieces)
     near = () if candidate is None else _find_near(tx, row.target, candidate, context)
-    return Review(proposal, show_input(row.input), has_changed, diff, near)
+    given = show_input(row.input)
+    name = "" if candidate is None else find_content_field(given, candidate.content)
+    return Review(proposal, given, given.get(name), has_changed, diff, near)
 
 
 def find_proposal(tx: Transaction, guid: str) -> Proposal:
@@ -196,6 +200,14 @@ def read_candidate(row: Proposal) -> Candidate | None:
         return None
     values = orjson.loads(row.candidate)
     return Candidate(**values | {"tags": tuple(values["tags"])})
+
+
+def find_content_field(given: dict[str, Any], content: str) -> str:
+    """Return the only field of an input with the content, or its end. "" if there is none."""
+    texts = {name: text for name, text in given.items() if isinstance(text, str) and text}
+    found = [name for name, text in texts.items() if text == content]
+    found = found or [name for name, text in texts.items() if content.endswith(text)]
+    return found[0] if len(found) == 1 else ""
 
 
 def _find_before(tx: Transaction, row: Proposal) -> tuple[str | None, bool]:

@@ -3,7 +3,7 @@
 
 (() => {
   const FIELDS = "textarea, select, input:not([type=checkbox], [type=radio])";
-  let lost = "";   // the address of a focused link that is being replaced
+  let lost = "", place = 0;   // the address of a focused row that is being replaced, and its number
 
   const listVisible = (selector) => [...document.querySelectorAll(selector)].filter((node) => node.checkVisibility());
   const findLink = (row) => row.querySelector("a, summary, button");
@@ -21,15 +21,22 @@
     if (next) findLink(next).focus();
   }
 
-  // Clicks the last button of the key, which belongs to the latest action.
+  function keep(row) {
+    lost = (row && findLink(row).getAttribute("href")) ?? "";
+    place = listVisible("[data-row]").indexOf(row);
+  }
+
+  // Clicks the button of the key in the row, or the last one, which belongs to the latest action.
   function press(key) {
-    const button = listVisible(`[data-key="${key}"]`).at(-1);
+    const row = findRow(), button = row?.querySelector(`[data-key="${key}"]`) ?? listVisible(`[data-key="${key}"]`).at(-1);
+    if (row) keep(row);
     button?.focus();
     button?.click();
+    button?.closest("details")?.querySelector("textarea")?.focus();
   }
 
   const actions = {
-    "/": search, j: () => move(1), k: () => move(-1), e: press, u: press, "?": () => document.getElementById("help").showModal(),
+    "/": search, j: () => move(1), k: () => move(-1), e: press, u: press, a: press, r: press, "?": () => document.getElementById("help").showModal(),
   };
 
   document.addEventListener("keydown", (event) => {
@@ -39,10 +46,14 @@
     act(key);
   });
   document.addEventListener("htmx:beforeSwap", ({ detail }) => {
-    lost = detail.target.contains(findRow()) ? document.activeElement.getAttribute("href") : "";
+    const row = findRow();
+    if (row && detail.target.contains(row)) keep(row);
   });
   document.addEventListener("htmx:afterSwap", () => {
-    if (lost && document.activeElement === document.body) document.querySelector(`[data-row] a[href="${CSS.escape(lost)}"]`)?.focus();
+    if (lost && document.activeElement === document.body) {
+      const rows = listVisible("[data-row]"), row = rows[Math.min(place, rows.length - 1)];
+      (document.querySelector(`[data-row] a[href="${CSS.escape(lost)}"]`) ?? (row && findLink(row)))?.focus();
+    }
     lost = "";
   });
 })();
