@@ -318,8 +318,10 @@ def operation(
 
 
 def set_actor(tx: Any, context: Context, reason: str = "") -> None:
-    """Begin changes of a store in the name of a caller."""
+    """Begin changes of a store in the name of a caller. Raises PolicyStop."""
     records, origin = tx.records, context.origin
+    if reason and records.path.admit_texts:
+        (reason,) = records.admit_texts("reason", (reason,))
     records.set_actor(context.now_ms, context.actor, reason, origin, context.input_id)
 
 

@@ -49,6 +49,13 @@ class Feature(StoreTable):
         """
         return new
 
+    def admit_texts(self, kind: str, texts: Sequence[str], names: Sequence[str]) -> Sequence[str]:
+        """Return texts that are no record, as they may be written. `kind` says what has them.
+
+        `names` belong to them and cannot change. Raises PolicyStop.
+        """
+        return texts
+
     def created(self, guid: str) -> None:
         """Note a new record. The hot path calls this instead of `changed`."""
 
@@ -86,6 +93,7 @@ class WritePath:
         self.names = frozenset(features)
         hooks = [*features.values()]
         self.admit = tuple(one.admit for one in hooks if _overrides(one, "admit"))
+        self.admit_texts = tuple(one.admit_texts for one in hooks if _overrides(one, "admit_texts"))
         self.created = tuple(one.created for one in hooks if _overrides(one, "created"))
         self.changed = tuple(one.changed for one in hooks if _overrides(one, "changed"))
         self.selected = tuple(one.selected for one in hooks if _overrides(one, "selected"))

@@ -196,6 +196,16 @@ class RecordTable:
             new = admit(new, before)
         return new
 
+    def admit_texts(
+        self, kind: str, texts: Sequence[str], names: Sequence[str] = ()
+    ) -> Sequence[str]:
+        """Return what the policies of the store make of texts that are no record. `kind` says what
+        has them. `names` belong to them and cannot change. Raises PolicyStop.
+        """
+        for admit in self.path.admit_texts:
+            texts = admit(kind, texts, names)
+        return texts
+
     def insert(
         self, record: tuple[str, str, str, str, str, str, int, int], *, is_admitted: bool = False
     ) -> None:

@@ -7,9 +7,13 @@ from typing import Annotated, Any, ClassVar, NamedTuple, Protocol, Self
 
 from msgspec import Meta, Struct
 
+from memrelay.memory.engine.records import RecordTable
 from memrelay.memory.engine.timestamps import LAST_MS
+from memrelay.memory.records.admission import admit_names
 from memrelay.memory.records.data import LARGEST, SMALLEST
 
+# The kind of a row for policies.
+ROW = "row"
 Int = Annotated[int, Meta(ge=SMALLEST, le=LARGEST)]
 # The upper bounds leave space for later changes.
 Number = Annotated[int, Meta(ge=1, le=2**62)]
@@ -37,6 +41,15 @@ class ExportedRow(Struct, frozen=True, forbid_unknown_fields=True):
 
         They come from the row with its key, which `find_existing` returns if the store has it.
         """
+        return self
+
+    def admit(self, records: RecordTable) -> Self:
+        """Return the row as the policies of the store let it in. By default, its texts are names
+        that cannot change. Raises PolicyStop.
+        """
+        values = (getattr(self, name) for name in self.__struct_fields__)
+        texts = [value for value in values if isinstance(value, str)]
+        admit_names(records, ROW, texts)
         return self
 
     def owner_uid(self) -> str | None:

@@ -538,8 +538,29 @@ class Imports(StoreTable):
         was_deleted = last is not None and last[1] == "delete" and last[0] >= record.number
         return "it was deleted in the store" if was_deleted else ""
 
+    def admit(self, line: Line) -> Line:
+        """Return a line as the policies of the store let it in. Raises PolicyStop."""
+        if line.record is not None:
+            return replace(line, record=self._admit_record(line.record))
+        if line.version is not None:
+            return replace(line, version=self._admit_record(line.version))
+        return line if line.row is None else replace_row(line, line.row.admit(self._records))
+
+    def _admit_record(self, record: Exported) -> Exported:
+        new = to_state(record)
+        admitted = self._records.admit(new)
+        if admitted is new:
+            return record
+        values = dict(zip(new._fields, admitted, strict=True))
+        changed = {name: values[name] for name in record.__struct_fields__ if name in values}
+        if record.content is None:
+            del changed["content"]
+        return replace(record, **changed)
+
     def put(self, lines: Sequence[Line]) -> None:
-        """Import lines that the store lacks. Conflicting data is replaced."""
+        """Import lines that the store lacks and that its policies have let in. Conflicting data is
+        replaced.
+        """
         for line in lines:
             if line.record is not None:
                 self._put_record(line.record)
@@ -572,7 +593,7 @@ class Imports(StoreTable):
         if (holder := self._key_holder(to_state(record))) is not None:
             self._records.delete(holder)
         self._connection.execute(LATER_VERSIONS, (record.guid, record.number))
-        self._records.insert_state(to_state(record))
+        self._records.insert_state(to_state(record), is_admitted=True)
 
     def _put_version(self, version: Exported, ended: Ended) -> None:
         number = self._current_number(version.guid)

@@ -1,18 +1,19 @@
 """records.import: imports the lines of an export into a store."""
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Protocol
 
 from pydantic import Field
 
+from memrelay.memory.admission import REVIEW, settle
 from memrelay.memory.engine.models import container_kinds, list_named_hooks, load
 from memrelay.memory.engine.origins import IMPORT as ORIGIN
 from memrelay.memory.engine.split_texts import MAX_CHARACTERS, SplitTexts
 from memrelay.memory.engine.store import Transaction
 from memrelay.memory.engine.versions import State
-from memrelay.memory.errors import Refused
-from memrelay.memory.operations import Context, operation
+from memrelay.memory.errors import PolicyStop, Refused
+from memrelay.memory.operations import Context, known_operation, operation
 from memrelay.memory.records.ids import uid_of, uid_of_store
 from memrelay.memory.transfer import IMPORT, MAX_LINES
 from memrelay.memory.transfer.export import ROW_TABLES, Imports, Line, read_line, to_state
@@ -80,6 +81,7 @@ class Imported:
 def import_records(tx: Transaction, call: ImportRecords, context: Context) -> Imported:
     """Import lines of an export with their guids, times and history. A repeat has no effect.
 
+    Raises PolicyStop: when a policy of the store stops a line, unless `skip_conflicts` is set.
     Raises Refused: when a line is malformed or belongs to another pipeline, pieces are out of
     order, or a line conflicts with existing data and neither `replace` nor `skip_conflicts` is set.
     Then the call changes nothing.
@@ -89,11 +91,13 @@ def import_records(tx: Transaction, call: ImportRecords, context: Context) -> Im
             raise Refused("the pieces of a long line are out of order; start the import again")
         return Imported(0, 0, 0)
     lines = _read_lines(tx, call)
-    tx.records.versions.origins.replace(profile=f"{ORIGIN}{call.label or context.input_id}")
+    _set_origin(tx, call, context)
     if call.skip_conflicts:
         return _TolerantImport(tx, call, context).run(lines)
     imports = tx.table(Imports)
     missing = [line for line in lines if not imports.has(line)]
+    if tx.records.path.admit:
+        missing = [line for line in map(imports.admit, missing) if not imports.has(line)]
     conflicts = [(line, reason) for line in missing if (reason := imports.find_conflict(line))]
     if conflicts and not call.replace:
         line, reason = conflicts[0]
@@ -104,6 +108,11 @@ def import_records(tx: Transaction, call: ImportRecords, context: Context) -> Im
         )
     imports.put(missing)
     return Imported(len(missing) - len(conflicts), len(lines) - len(missing), len(conflicts))
+
+
+def _set_origin(tx: Transaction, call: ImportRecords, context: Context) -> None:
+    """Let all that the import changes have its name as their origin."""
+    tx.records.versions.origins.replace(profile=f"{ORIGIN}{call.label or context.input_id}")
 
 
 def _read_lines(tx: Transaction, call: ImportRecords) -> list[Line]:
@@ -165,7 +174,8 @@ class _TolerantImport:
         self._imports.flush()
         for at, line in enumerate(lines):
             complete = self._imports.complete(line, self._tx.memory_id, self._context.now_ms)
-            outcome = self._import_line(at, complete)
+            outcome, complete = self._admit_line(at, complete)
+            outcome = outcome or self._import_line(at, complete)
             counts[outcome if not _is_container(line) else ""] += 1
             if outcome in ("added", "replaced") and not self._call.check_only:
                 new.append(complete)
@@ -189,6 +199,32 @@ class _TolerantImport:
         for kind, merge in self._merges.items():
             for scope in {line.scope for line in lines if line.kind == kind}:
                 merge.index(scope)
+
+    def _admit_line(self, at: int, line: Line) -> tuple[str, Line]:
+        """Return (outcome, line) as the policies of the store let it in. The outcome is "" unless
+        they stop it.
+        """
+        if not self._tx.records.path.admit or self._imports.has(line, with_parts=False):
+            return "", line
+        try:
+            return "", self._imports.admit(line)
+        except PolicyStop as stop:
+            self._skipped.append(SkippedLine(at, self._settle(stop, at)))
+            return "skipped", line
+
+    def _settle(self, stop: PolicyStop, at: int) -> str:
+        """Refuse or drop a line, or let it wait for review. Return what became of it."""
+        # The first line may have come in pieces.
+        lines = self._call.lines[at : at + 1] if at or not self._call.at else ()
+        call = replace(self._call, lines=lines) if lines else None
+        try:
+            settle(stop, known_operation(IMPORT), call, self._tx, self._context)
+        except PolicyStop as refused:
+            return str(refused)
+        finally:
+            _set_origin(self._tx, self._call, self._context)
+        waits = "waits for review" if stop.action == REVIEW else "is dropped"
+        return f"it {waits}, by the policy {stop.policy!r}"
 
     def _import_line(self, at: int, line: Line) -> str:
         """Return what becomes of a line, and merge it if it is similar to a record."""

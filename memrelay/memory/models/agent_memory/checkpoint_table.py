@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import orjson
 
+from memrelay.memory.engine.models import load
 from memrelay.memory.engine.table import StoreTable
 from memrelay.memory.errors import RecordDamaged
 
@@ -93,6 +94,8 @@ class Outline(NamedTuple):
         return {name for name, *_ in orjson.loads(self.channels)}
 
 
+# Admits a stored value. It is loaded in a store with policies.
+ADMIT_STORED = "memrelay.memory.models.agent_memory.checkpoint_texts:admit_stored"
 TABLES = ("checkpoints", "checkpoint_values", "checkpoint_writes")
 COLUMNS = ", ".join(Checkpoint._fields)
 FIND = f"SELECT {COLUMNS} FROM checkpoints WHERE agent = ? AND thread = ? AND ns = ? "
@@ -170,9 +173,13 @@ class CheckpointTable(StoreTable):
         return [Write(*row) for row in self._connection.execute(WRITES, key)]
 
     def add_values(self, agent: str, thread: str, values: Sequence[bytes]) -> list[int]:
-        """Store new parts and return their numbers."""
+        """Store new parts and return their numbers. Raises PolicyStop."""
         if not values:
             return []
+        if self._records.path.admit_texts:
+            self._records.admit_texts("checkpoint", (), (agent, thread))
+            admit = load(ADMIT_STORED)
+            values = [admit(self._records, value) for value in values]
         first: int = self._connection.execute(NEXT_NUMBER, (agent, thread)).get
         numbers = list(range(first, first + len(values)))
         rows = [(agent, thread, n, value) for n, value in zip(numbers, values, strict=True)]
@@ -193,10 +200,12 @@ class CheckpointTable(StoreTable):
 
     def put_writes(self, writes: Iterable[Write]) -> int:
         """Insert writes and return how many were stored. One with a negative `idx` replaces the
-        earlier one; of the others the first is kept.
+        earlier one; of the others the first is kept. Raises PolicyStop.
         """
         before = self._connection.total_changes()
         for one in writes:
+            if self._records.path.admit_texts:
+                one = one._replace(value=load(ADMIT_STORED)(self._records, one.value))
             how = "REPLACE" if one.idx < 0 else "IGNORE"
             self._connection.execute(INSERT_WRITE.format(how), one)
         return self._connection.total_changes() - before

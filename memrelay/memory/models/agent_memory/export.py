@@ -4,7 +4,11 @@ from typing import Annotated, Any, Self
 
 import msgspec
 from msgspec import Meta
+from msgspec.structs import replace
 
+from memrelay.memory.engine.records import RecordTable
+from memrelay.memory.models.agent_memory.checkpoint_texts import KIND, admit_stored
+from memrelay.memory.records.admission import admit_names
 from memrelay.memory.records.export_fields import Count, ExportedRow, Id, Time
 
 
@@ -52,6 +56,11 @@ class ExportedCheckpointValue(ExportedRow, frozen=True):
     n: Count
     value: bytes
 
+    def admit(self, records: RecordTable) -> Self:
+        """Return the part as `checkpoints.put` would write it. Raises PolicyStop."""
+        admit_names(records, KIND, (self.agent, self.thread))
+        return replace(self, value=admit_stored(records, self.value))
+
 
 class ExportedCheckpointWrite(ExportedRow, frozen=True):
     """A write that follows a checkpoint."""
@@ -66,6 +75,11 @@ class ExportedCheckpointWrite(ExportedRow, frozen=True):
     channel: str
     type: str
     value: bytes
+
+    def admit(self, records: RecordTable) -> Self:
+        """Return the write as `checkpoints.write` would write it. Raises PolicyStop."""
+        admit_names(records, KIND, (self.agent, self.thread))
+        return replace(self, value=admit_stored(records, self.value))
 
 
 _decode_metadata = msgspec.json.Decoder(dict[str, Any]).decode

@@ -11,8 +11,10 @@ import orjson
 from msgspec import Meta
 from msgspec.structs import replace
 
+from memrelay.memory.engine.records import RecordTable
 from memrelay.memory.engine.timestamps import format_time
 from memrelay.memory.models.named_memories.memories import KIND
+from memrelay.memory.models.named_memories.table import admit_memory
 from memrelay.memory.records.data import load_json
 from memrelay.memory.records.export_fields import (
     ExportedLine,
@@ -58,6 +60,11 @@ class ExportedMemory(ExportedRow, frozen=True, omit_defaults=True):
         if existing is None:
             return replace(self, created_at=now_ms, updated_at=now_ms)
         return replace(self, created_at=existing.created_at, updated_at=existing.updated_at)
+
+    def admit(self, records: RecordTable) -> Self:
+        """Return the memory as `memories.create` would write it. Raises PolicyStop."""
+        description, tags = admit_memory(records, self.name, self.description, self.tags)
+        return replace(self, description=description, tags=tags)
 
     def owner_uid(self) -> str | None:
         """Return the uid in the id."""

@@ -8,6 +8,7 @@ import apsw
 import orjson
 
 from memrelay.memory.engine.filter_sql import where
+from memrelay.memory.engine.records import RecordTable
 from memrelay.memory.engine.store import Store
 from memrelay.memory.engine.table import StoreTable
 from memrelay.memory.models.named_memories.entry_text import make_digests
@@ -26,6 +27,19 @@ class Memory(NamedTuple):
     tags: str | None
     created_at: int
     updated_at: int
+
+
+def admit_memory(
+    records: RecordTable, name: str, description: str | None, tags: str | None
+) -> tuple[str | None, str | None]:
+    """Return the description and the tags (JSON) of a named memory as the policies of the store let
+    them in. It is found by its name, which cannot change. Raises PolicyStop.
+    """
+    texts = [description or "", *orjson.loads(tags or "[]")]
+    admitted = [*records.admit_texts("memory", texts, (name,))]
+    if admitted == texts:
+        return description, tags
+    return admitted[0] or None, orjson.dumps(admitted[1:]).decode() if tags else None
 
 
 COLUMNS = ", ".join(Memory._fields)
@@ -61,7 +75,8 @@ class MemoryTable(StoreTable):
         return self._first("name = ?", name)
 
     def add(self, memory: Memory) -> None:
-        """Insert a memory."""
+        """Insert a memory. Raises PolicyStop."""
+        memory = self._admit(memory)
         self._connection.execute(
             f"INSERT INTO memories({COLUMNS}, born) VALUES (?, ?, ?, ?, ?, ?, ?)",
             (*memory, self._records.count_change()),
@@ -69,7 +84,8 @@ class MemoryTable(StoreTable):
         self._records.announce("memory.created", memory.id)
 
     def replace(self, memory: Memory) -> None:
-        """Update the name, description and tags of the memory with that id."""
+        """Update the name, description and tags of the memory with that id. Raises PolicyStop."""
+        memory = self._admit(memory)
         change = self._keep_version(memory.id)
         self._connection.execute(
             "UPDATE memories SET name = ?, description = ?, tags = ?, updated_at = ?, born = ? "
@@ -85,6 +101,13 @@ class MemoryTable(StoreTable):
         self._keep_version(ident)
         self._connection.execute("DELETE FROM memories WHERE id = ?", (ident,))
         self._records.announce("memory.deleted", ident)
+
+    def _admit(self, memory: Memory) -> Memory:
+        """Return a memory as the policies of the store let it in. It is found by its name."""
+        if not self._records.path.admit_texts:
+            return memory
+        values = admit_memory(self._records, memory.name, memory.description, memory.tags)
+        return memory._replace(description=values[0], tags=values[1])
 
     def _keep_version(self, ident: str) -> int:
         """Keep the present state of a memory. Return the number of the change that ends it."""

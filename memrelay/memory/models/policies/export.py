@@ -6,6 +6,7 @@ import orjson
 from msgspec import Meta
 from msgspec.structs import replace
 
+from memrelay.memory.engine.records import RecordTable
 from memrelay.memory.policy_rules import check_policy
 from memrelay.memory.records.export_fields import ExportedRow, Time
 
@@ -23,3 +24,7 @@ class ExportedPolicy(ExportedRow, frozen=True):
         if policy["name"] != self.name:
             raise ValueError(f"the policy has another name than {self.name!r}")
         return replace(self, policy=orjson.dumps(policy).decode())
+
+    def admit(self, records: RecordTable) -> Self:
+        """Return the row itself: a policy may quote what it finds."""
+        return self

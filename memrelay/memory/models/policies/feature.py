@@ -83,18 +83,19 @@ class Policies(Feature):
             self._count(held, new.source)
         return new
 
-    def admit_texts(self, kind: str, texts: Sequence[str]) -> list[str]:
+    def admit_texts(self, kind: str, texts: Sequence[str], names: Sequence[str]) -> Sequence[str]:
         """Return texts that are no record, redacted. `kind` is what a filter compares.
 
-        Raises PolicyStop: a policy that holds finds something in them, and does not only redact.
+        Raises PolicyStop: a policy that holds finds something in a name, or finds something and
+        does not only redact.
         """
         rules = self._table.rules or self._table.load_rules()
-        if not rules.may_find(texts):
-            return list(texts)
+        if not rules.may_find((*texts, *names)):
+            return texts
         now_ms, actor, _ = self._versions.current_act
         about = new_state("", kind, now_ms, actor)
         judge = self._make_judge()
-        judgment = judge.judge_texts(rules.rules, texts, about)
+        judgment = judge.judge_texts(rules.rules, texts, names, about)
         if judgment.stop is not None:
             raise self._make_stop(judgment.stop, judgment, None)
         self._records.findings.update(judgment.replaced)

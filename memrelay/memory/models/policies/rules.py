@@ -1,6 +1,6 @@
 """Compiled policies, and what they decide about a record that is going to be written."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import lru_cache
@@ -14,6 +14,7 @@ from memrelay.memory.engine.versions import State
 from memrelay.memory.models.policies.conditions import Comes, Holds, compile_filter, compile_origin
 from memrelay.memory.models.policies.patterns import Finder, Match, compile_find, redact
 from memrelay.memory.policy_rules import parse_rate
+from memrelay.memory.records.admission import find_strings, replace_strings
 from memrelay.memory.seal_keys import is_sealed
 
 Action = Literal["redact", "refuse", "review", "drop", "tag", "ttl_s", "limit"]
@@ -133,10 +134,10 @@ def list_texts(state: State, memory_id: str, *, with_values: bool) -> list[str]:
 
 
 def list_identities(state: State, memory_id: str) -> list[str]:
-    """Return the texts by which a record is addressed. Ids that are made for records are left
+    """Return the texts by which a record is found. Ids that are made for records are left
     out.
     """
-    found = []
+    found = [state.kind]
     if state.key:
         found.append(state.key)
     if state.owner:
@@ -148,19 +149,6 @@ def list_identities(state: State, memory_id: str) -> list[str]:
     if len(state.guid) != GUID_LENGTH:
         found.append(state.guid)
     return found
-
-
-def find_strings(value: Any) -> Iterator[str]:
-    """Yield every string of a JSON value, keys of objects too."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict):
-        for key, inner in value.items():
-            yield key
-            yield from find_strings(inner)
-    elif isinstance(value, list):
-        for inner in value:
-            yield from find_strings(inner)
 
 
 class Stop(NamedTuple):
@@ -232,10 +220,13 @@ class Judge:
         found = (Stop(self._stops[action], action) for action in STOPS if action in self._stops)
         return next(found, None)
 
-    def judge_texts(self, rules: Sequence[Rule], texts: Sequence[str], about: State) -> Judgment:
+    def judge_texts(
+        self, rules: Sequence[Rule], texts: Sequence[str], names: Sequence[str], about: State
+    ) -> Judgment:
         """Return what the rules that find texts decide about texts that are no record.
 
-        Those that redact do so, and all others refuse. `state` is `about`.
+        Those that redact do so, and all others refuse. All refuse what they find in `names`.
+        `state` is `about`.
         """
         acted = list[tuple[str, Action]]()
         for rule in rules:
@@ -243,11 +234,13 @@ class Judge:
                 continue
             if not self._holds(rule, about):
                 continue
-            found = {text: matches for text in texts if (matches := rule.finder.find(text))}
+            found = {
+                text: matches for text in (*texts, *names) if (matches := rule.finder.find(text))
+            }
             if not found:
                 continue
             self._note_values(found)
-            if rule.action == REDACT:
+            if rule.action == REDACT and found.keys().isdisjoint(names):
                 self._add_redactions(rule, found)
                 acted.append((rule.name, REDACT))
             else:
@@ -318,7 +311,7 @@ class Judge:
             return state
         data = state.data
         if data is not None:
-            data = orjson.dumps(self._redact_json(orjson.loads(data))).decode()
+            data = orjson.dumps(replace_strings(orjson.loads(data), self.redact_text)).decode()
         tags = orjson.loads(state.tags)
         content = self.redact_text(state.content)
         if content != state.content and not _is_still_json(state.kind, content):
@@ -329,15 +322,6 @@ class Judge:
             tags=orjson.dumps([self.redact_text(tag) for tag in tags]).decode() if tags else "[]",
             data=data,
         )
-
-    def _redact_json(self, value: Any) -> Any:
-        if isinstance(value, str):
-            return self.redact_text(value)
-        if isinstance(value, dict):
-            return {self.redact_text(key): self._redact_json(one) for key, one in value.items()}
-        if isinstance(value, list):
-            return [self._redact_json(one) for one in value]
-        return value
 
 
 def _is_still_json(kind: str, content: str) -> bool:

@@ -6,6 +6,8 @@ from typing import Self
 import orjson
 from msgspec.structs import replace
 
+from memrelay.memory.engine.records import RecordTable
+from memrelay.memory.records.admission import admit_json, admit_names
 from memrelay.memory.records.export_fields import Count, ExportedRow, Id, Time
 
 
@@ -21,6 +23,11 @@ class ExportedPair(ExportedRow, frozen=True):
     def normalize(self) -> Self:
         """Write the value as a store writes JSON."""
         return replace(self, value=_as_stored(self.value))
+
+    def admit(self, records: RecordTable) -> Self:
+        """Return the pair as `kv.set` would write it. Raises PolicyStop."""
+        admit_names(records, "kv", (self.instance, self.namespace, self.key))
+        return replace(self, value=admit_json(records, "kv", self.value))
 
 
 class ExportedEvent(ExportedRow, frozen=True):
@@ -38,6 +45,12 @@ class ExportedEvent(ExportedRow, frozen=True):
     def normalize(self) -> Self:
         """Write the payload and the metadata as a store writes JSON."""
         return replace(self, payload=_as_stored(self.payload), metadata=_as_stored(self.metadata))
+
+    def admit(self, records: RecordTable) -> Self:
+        """Return the event as `events.append` would write it. Raises PolicyStop."""
+        admit_names(records, "event", (self.instance, self.id, self.stream, self.type))
+        payload = admit_json(records, "event", self.payload)
+        return replace(self, payload=payload, metadata=admit_json(records, "event", self.metadata))
 
 
 class ExportedEdge(ExportedRow, frozen=True):

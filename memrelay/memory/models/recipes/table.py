@@ -22,6 +22,7 @@ from memrelay.memory.models.recipes import (
     RULE_ENGINE_KIND,
     VIEW_TEMPLATE_KIND,
 )
+from memrelay.memory.records.admission import admit_json, admit_names
 from memrelay.memory.records.columns import column_list
 
 # Kinds whose records have a key that is unique within the scope (migration 0026).
@@ -128,7 +129,8 @@ class RecipeTables(StoreTable):
         super().__init__(store)
 
         self.graph = GraphTable(store.connection, store.records)
-        self.kv, self.events = KvTable(store.connection), EventTable(store.connection)
+        self.kv = KvTable(store.connection, store.records)
+        self.events = EventTable(store.connection, store.records)
         self.documents = DocumentRecords(store, DOCUMENT_KIND)
         self.keyed = {kind: RecipeRecords(store, kind) for kind in KEYED_KINDS}
         self.keyed[DOCUMENT_KIND] = self.documents
@@ -160,11 +162,14 @@ class Pair(NamedTuple):
 class KvTable:
     """Reads and writes pairs inside the store's open transaction."""
 
-    def __init__(self, connection: apsw.Connection) -> None:
-        self._connection = connection
+    def __init__(self, connection: apsw.Connection, records: RecordTable) -> None:
+        self._connection, self._records = connection, records
 
     def set(self, instance: str, pair: Pair) -> None:
-        """Write a pair. It replaces the pair with its key."""
+        """Write a pair. It replaces the pair with its key. Raises PolicyStop."""
+        if self._records.path.admit_texts:
+            admit_names(self._records, "kv", (instance, pair.namespace, pair.key))
+            pair = pair._replace(value=admit_json(self._records, "kv", pair.value))
         self._connection.execute(SET_PAIR, (instance, *pair))
 
     def get(self, instance: str, namespace: str, keys: Sequence[str]) -> dict[str, Pair]:
@@ -229,11 +234,23 @@ class Event(NamedTuple):
 class EventTable:
     """Reads and appends events inside the store's open transaction."""
 
-    def __init__(self, connection: apsw.Connection) -> None:
-        self._connection = connection
+    def __init__(self, connection: apsw.Connection, records: RecordTable) -> None:
+        self._connection, self._records = connection, records
 
     def append(self, instance: str, events: Sequence[Event]) -> None:
+        """Append events. Raises PolicyStop."""
+        if self._records.path.admit_texts:
+            events = [self._admit(instance, event) for event in events]
         self._connection.executemany(INSERT_EVENT, [(instance, *event) for event in events])
+
+    def _admit(self, instance: str, event: Event) -> Event:
+        """Return an event as the policies of the store let it in."""
+        records = self._records
+        admit_names(records, "event", (instance, event.id, event.stream, event.type))
+        return event._replace(
+            payload=admit_json(records, "event", event.payload),
+            metadata=admit_json(records, "event", event.metadata),
+        )
 
     def last_sequence(self, instance: str, stream: str) -> int:
         """Return the sequence of the last event of a stream, 0 for none."""
@@ -364,7 +381,10 @@ class GraphTable:
         return dict(rows)
 
     def insert_edges(self, instance: str, edges: Sequence[Edge]) -> None:
-        """Insert edges whose ids are free."""
+        """Insert edges whose ids are free. Raises PolicyStop."""
+        if self._records.path.admit_texts:
+            names = [value for edge in edges for value in edge[:4]]
+            admit_names(self._records, "edge", (instance, *names))
         for first in range(0, len(edges), TOGETHER):
             some = edges[first : first + TOGETHER]
             rows = ", ".join(["(?, ?, ?, ?, ?, ?)"] * len(some))
@@ -454,7 +474,8 @@ class GraphTable:
             self._connection.execute(f"DELETE FROM {table} WHERE instance = ?", (instance,))
 
     def insert_view(self, view: View) -> None:
-        """Insert a view whose id is free."""
+        """Insert a view whose id is free. Raises PolicyStop."""
+        admit_names(self._records, "view", view[:3])
         self._connection.execute(f"INSERT INTO views({VIEW}) VALUES (?, ?, ?, ?)", view)
 
     def view(self, id_: str) -> View | None:

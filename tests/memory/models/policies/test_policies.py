@@ -246,10 +246,10 @@ def test_verdicts_are_listed_without_what_was_found(store: Store) -> None:
 def test_texts_that_are_no_records_are_redacted_or_refused(store: Store) -> None:
     set_policies(store, SECRETS, CARDS, {"name": "all", "match": {}, "action": "review"})
     policies = store.table(Policies)
-    first, second = policies.admit_texts("memory", ["tea", f"a {AWS}"])
+    first, second = policies.admit_texts("memory", ["tea", f"a {AWS}"], ())
     assert first == "tea" and AWS not in second
     with pytest.raises(PolicyStop):
-        policies.admit_texts("memory", [CARD])
+        policies.admit_texts("memory", [CARD], ())
 
 
 def test_an_approved_write_skips_the_review_and_nothing_else(store: Store) -> None:

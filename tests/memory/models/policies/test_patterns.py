@@ -145,7 +145,7 @@ def test_what_may_not_match_has_no_value(names: list[str], seed: int) -> None:
 
 def list_documents() -> list[str]:
     """Return the project's own code and documents, by paragraph."""
-    root = Path(__file__).parents[3]
+    root = Path(__file__).parents[4]
     files = [
         path
         for folder in ("memrelay", "docs", "benchmarks", "examples")
@@ -165,7 +165,7 @@ def test_secrets_are_seldom_found_in_code_and_documents() -> None:
 
 
 def test_the_documentation_lists_all_patterns() -> None:
-    page = Path(__file__).parents[3] / "docs" / "policy-patterns.md"
+    page = Path(__file__).parents[4] / "docs" / "policy-patterns.md"
     listed = re.findall(r"^\| `(\w+)` \| (.+) \|$", page.read_text("utf-8"), re.MULTILINE)
     assert dict(listed) == {one.name: one.finds for one in PATTERNS}
     assert [name for name, _ in listed] == [
