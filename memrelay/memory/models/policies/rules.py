@@ -76,11 +76,14 @@ class RuleSet:
         self.rules = tuple(compile_policy(text) for text in policies)
         without_find = [rule for rule in self.rules if rule.finder is None]
         self.limits = tuple(rule for rule in without_find if rule.action == "limit")
-        # The others that need no text.
-        self._plain = tuple(rule for rule in without_find if rule.action != "limit")
+        # The conditions of the others that need no text.
+        self._plain = tuple(
+            (rule.holds, rule.comes) for rule in without_find if rule.action != "limit"
+        )
         finding = [rule for rule in self.rules if rule.finder is not None]
         self._is_internal = any(rule.is_internal for rule in finding)
         self._has_find = bool(finding)
+        self._internal_kinds = frozenset(internal_kinds())
         # All named patterns, as one set.
         names = dict.fromkeys(name for rule in finding for name in _list_names(rule.find))
         self._named = compile_find([*names]) if names else None
@@ -91,13 +94,13 @@ class RuleSet:
         """Return whether a rule other than a limit without `find` may hold for a record. `origin`
         has the values of Origin.
         """
-        for rule in self._plain:
-            is_held = rule.holds is None or rule.holds(new)
-            if is_held and (rule.comes is None or rule.comes(origin)):
+        for holds, comes in self._plain:
+            if (holds is None or holds(new)) and (comes is None or comes(origin)):
                 return True
         if not self._has_find:
             return False
-        with_values = self._is_internal or not has_hidden_values(new)
+        is_hidden = new.kind in self._internal_kinds or new.encrypted
+        with_values = self._is_internal or not (is_hidden and has_hidden_values(new))
         return self.may_find(list_texts(new, memory_id, with_values=with_values))
 
     def may_find(self, texts: Sequence[str]) -> bool:
