@@ -88,7 +88,9 @@ class RuleSet:
         names = dict.fromkeys(name for rule in finding for name in _list_names(rule.find))
         self._named = compile_find([*names]) if names else None
         # A pattern of a user may have anchors, so it sees each text by itself.
-        self._own = tuple(rule.finder for rule in finding if isinstance(rule.find, dict))
+        self._own = tuple(
+            rule.finder for rule in finding if rule.finder and isinstance(rule.find, dict)
+        )
 
     def concerns(self, new: State, memory_id: str, origin: tuple[str, ...]) -> bool:
         """Return whether a rule other than a limit without `find` may hold for a record. `origin`
@@ -101,13 +103,18 @@ class RuleSet:
             return False
         is_hidden = new.kind in self._internal_kinds or new.encrypted
         with_values = self._is_internal or not (is_hidden and has_hidden_values(new))
-        return self.may_find(list_texts(new, memory_id, with_values=with_values))
+        texts = list_texts(new, memory_id, with_values=with_values)
+        if self._named is not None and self._named.may_match(texts):
+            return True
+        return bool(self._own) and self._may_find_own(texts)
 
     def may_find(self, texts: Sequence[str]) -> bool:
         """Return whether a rule may find something in these texts."""
-        if self._named is not None and self._named.may_match(texts):
-            return True
-        return any(finder.may_match((text,)) for finder in self._own if finder for text in texts)
+        is_named = self._named is not None and self._named.may_match(texts)
+        return is_named or self._may_find_own(texts)
+
+    def _may_find_own(self, texts: Sequence[str]) -> bool:
+        return any(finder.may_match((text,)) for finder in self._own for text in texts)
 
 
 def _list_names(find: Any) -> list[str]:
@@ -124,14 +131,15 @@ def has_hidden_values(state: State) -> bool:
 
 def list_texts(state: State, memory_id: str, *, with_values: bool) -> list[str]:
     """Return the texts of a record that rules look at."""
-    texts = [state.source]
-    if with_values:
-        texts.append(state.content)
-        if state.data is not None:
-            texts += find_strings(orjson.loads(state.data))
+    texts = [state.source, state.content] if with_values else [state.source]
+    if with_values and state.data is not None:
+        texts += find_strings(orjson.loads(state.data))
     if state.tags != "[]":
         texts += orjson.loads(state.tags)
-    texts += list_identities(state, memory_id)
+    if state.key or state.owner or state.thread or state.scope != memory_id:
+        texts += list_identities(state, memory_id)
+    elif len(state.guid) != GUID_LENGTH:
+        texts.append(state.guid)
     return texts
 
 

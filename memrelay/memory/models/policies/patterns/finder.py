@@ -49,7 +49,7 @@ class Finder:
 
     def may_match(self, texts: Iterable[str]) -> bool:
         """Return whether `find` may find something in one of the texts. It is much cheaper."""
-        return bool(self._match(SEPARATOR.join(texts).encode(errors="replace")))
+        return bool(self._match(SEPARATOR.join(texts).encode("utf-8", "replace")))
 
     def find(self, text: str) -> list[Match]:
         """Return the values in a text in their order. Of those that overlap, the first and longest
