@@ -185,10 +185,14 @@ class EmbeddedStore(EmbeddedNouns, ReadsPast):
         self._changed_at = time.monotonic()
         if not self._waits_for_idle:
             self._wait_for_idle(IDLE_S)
+        if isinstance(output, PolicyStop):
+            raise output
         return output
 
     def _change(self, operation: Operation, input: Any, stops: Stops) -> Any:
-        """Run an operation in a transaction. Raises StoppedTooLate."""
+        """Run an operation in a transaction. Return a stop if a policy refuses the write, so that
+        the verdict is committed. Raises StoppedTooLate.
+        """
         is_dry_run = operation.has_dry_run and getattr(input, DRY_RUN)
         context = self._context(operation)
         with self._store.trial() if is_dry_run else self._store.transaction() as tx:
@@ -197,9 +201,12 @@ class EmbeddedStore(EmbeddedNouns, ReadsPast):
             run = partial(operation.run, tx, input, context)
             output = run_stoppable(stops, operation.name, tx, run)
             tx.records.findings.clear()
-            if isinstance(output, PolicyStop):
-                output = settle(output, operation, input, tx, context)
-            return output
+            if not isinstance(output, PolicyStop):
+                return output
+            try:
+                return settle(output, operation, input, tx, context)
+            except PolicyStop as refused:
+                return refused
 
     def _wait_for_idle(self, delay_s: float) -> None:
         """Look after a delay whether the store is idle."""

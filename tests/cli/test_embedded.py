@@ -17,6 +17,7 @@ from memrelay import open_store
 from memrelay.cli.operation_command import encode_input
 from memrelay.embedded.store import TEXTS_PER_SEARCH
 from memrelay.memory.errors import (
+    PolicyStop,
     RecordDamaged,
     RecordNotFound,
     Refused,
@@ -98,6 +99,21 @@ def count_alone(file: Path, folder: Path) -> int:
     copy = Path(shutil.copy(file, folder))
     with open_store(copy) as store:
         return store.records.list().total
+
+
+def test_the_policies_of_a_file_apply_wherever_it_is_opened(tmp_path: Path) -> None:
+    key, card = "AKIAIOSFODNN7EXAMPLE", "4012 8888 8888 1881"
+    with open_store(tmp_path / "a.db") as store:
+        store.policies.set({"name": "k", "match": {"find": "secrets"}, "action": "redact"})
+        store.policies.set({"name": "c", "match": {"find": "credit_card"}, "action": "refuse"})
+    with open_store(tmp_path / "a.db") as store:
+        guid = store.records.create(key).guid
+        assert key not in store.records.get(guid).content
+        with pytest.raises(PolicyStop, match="'c'"):
+            store.records.create(card)
+        assert store.records.list().total == 1
+        counts = {one.policy: one.total for one in store.policies.verdicts().counts}
+        assert counts == {"k": 1, "c": 1}
 
 
 def test_a_store_without_a_context_is_closed_by_close(tmp_path: Path) -> None:

@@ -146,7 +146,7 @@ def test_policies_keep_keys_and_cards_out_of_the_memory(reader: Reader) -> None:
     tried, refused, _, written, stopped, _, found, verdicts, *past = run_all(
         reader, "moderated_memory"
     )
-    _, scanned, applied, found_again = past
+    pending, hidden, waiting, approved, shown, _, scanned, applied, found_again = past
 
     assert key not in tried and '"outcome":"stored"' in tried
     assert '"outcome":"refuse","policy":"cards"' in refused
@@ -155,7 +155,9 @@ def test_policies_keep_keys_and_cards_out_of_the_memory(reader: Reader) -> None:
     assert key not in written + found and card not in stopped + found
     counts = {one["action"]: one["total"] for one in json.loads(verdicts)["counts"]}
     assert counts == {"redact": 1, "refuse": 1, "tag": 1}
-    assert '"found":1' in scanned and '"changed":1' in applied
+    assert '"review":"pending"' in pending and '"policy":"strangers wait"' in waiting
+    assert "Paris" not in hidden and "Paris" in shown and '"approved"' in approved
+    assert '"found":2' in scanned and '"changed":1' in applied
     assert "ada@example.org" not in found_again and "[email:" in found_again
 
 

@@ -4,6 +4,7 @@ commit.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from operator import itemgetter
 from typing import Any
 
@@ -715,7 +716,11 @@ def _state_of(record: tuple[str, str, str, str, str, str, int, int]) -> State:
     """Return a new record with all columns. Its values are in the order of columns.NEW."""
     guid, scope, kind, content, source, tags, created_at, updated_at = record
     none = None
-    return State(
+    return _make_state((
         guid, 1, scope, kind, source, tags, created_at, updated_at, none, none, none, none, 0, 0,
         none, none, none, none, 0, 0, none, content,
-    )  # fmt: skip
+    ))  # fmt: skip
+
+
+# Creates a State from an iterable of its fields, without the Python code of NamedTuple.
+_make_state: Callable[[Iterable[Any]], State] = partial(tuple.__new__, State)

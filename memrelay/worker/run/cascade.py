@@ -12,7 +12,7 @@ from memrelay.blocks.contract import Call, DeferredCall, Limits
 from memrelay.bus.codec import encode, encode_kept
 from memrelay.bus.keys import PublicSwarm
 from memrelay.bus.message import ENVELOPE_FACTOR, Message
-from memrelay.memory.admission import Stops, run_stoppable
+from memrelay.memory.admission import Stops, keep_late_stop, run_stoppable
 from memrelay.memory.engine.inbox import Pending
 from memrelay.memory.engine.origins import TURN
 from memrelay.memory.engine.store import Store
@@ -181,9 +181,18 @@ class Cascade:
             call.message = redact_message(call.message, self._findings)
         if call.tx is None or not call.tx.records.path.admit:
             return subscriber.handle(call, subscriber.args)
-        key = self.next_deferred_call_id(), subscriber.agent.alias
-        handle = partial(subscriber.handle, call, subscriber.args)
-        answer = run_stoppable(self.stops, key, call.tx, handle)
+        if self.stops:
+            key = self.next_deferred_call_id(), subscriber.agent.alias
+            handle = partial(subscriber.handle, call, subscriber.args)
+            answer = run_stoppable(self.stops, key, call.tx, handle)
+        else:
+            # The usual case, without the key.
+            before = call.tx.extent
+            try:
+                answer = subscriber.handle(call, subscriber.args)
+            except PolicyStop as stop:
+                key = self.next_deferred_call_id(), subscriber.agent.alias
+                answer = keep_late_stop(self.stops, key, stop, call.tx.extent == before)
         self._findings = call.tx.records.findings
         if isinstance(answer, PolicyStop):
             return answer_stopped(answer, call)

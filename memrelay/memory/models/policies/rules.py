@@ -77,35 +77,45 @@ class RuleSet:
         self.rules = tuple(compile_policy(text) for text in policies)
         without_find = [rule for rule in self.rules if rule.finder is None]
         self.limits = tuple(rule for rule in without_find if rule.action == "limit")
-        # The others that need no text.
-        self._plain = tuple(rule for rule in without_find if rule.action != "limit")
+        # The conditions of the others that need no text.
+        self._plain = tuple(
+            (rule.holds, rule.comes) for rule in without_find if rule.action != "limit"
+        )
         finding = [rule for rule in self.rules if rule.finder is not None]
         self._is_internal = any(rule.is_internal for rule in finding)
         self._has_find = bool(finding)
+        self._internal_kinds = frozenset(internal_kinds())
         # All named patterns, as one set.
         names = dict.fromkeys(name for rule in finding for name in _list_names(rule.find))
         self._named = compile_find([*names]) if names else None
         # A pattern of a user may have anchors, so it sees each text by itself.
-        self._own = tuple(rule.finder for rule in finding if isinstance(rule.find, dict))
+        self._own = tuple(
+            rule.finder for rule in finding if rule.finder and isinstance(rule.find, dict)
+        )
 
     def concerns(self, new: State, memory_id: str, origin: tuple[str, ...]) -> bool:
         """Return whether a rule other than a limit without `find` may hold for a record. `origin`
         has the values of Origin.
         """
-        for rule in self._plain:
-            is_held = rule.holds is None or rule.holds(new)
-            if is_held and (rule.comes is None or rule.comes(origin)):
+        for holds, comes in self._plain:
+            if (holds is None or holds(new)) and (comes is None or comes(origin)):
                 return True
         if not self._has_find:
             return False
-        with_values = self._is_internal or not has_hidden_values(new)
-        return self.may_find(list_texts(new, memory_id, with_values=with_values))
+        is_hidden = new.kind in self._internal_kinds or new.encrypted
+        with_values = self._is_internal or not (is_hidden and has_hidden_values(new))
+        texts = list_texts(new, memory_id, with_values=with_values)
+        if self._named is not None and self._named.may_match(texts):
+            return True
+        return bool(self._own) and self._may_find_own(texts)
 
     def may_find(self, texts: Sequence[str]) -> bool:
         """Return whether a rule may find something in these texts."""
-        if self._named is not None and self._named.may_match(texts):
-            return True
-        return any(finder.may_match((text,)) for finder in self._own if finder for text in texts)
+        is_named = self._named is not None and self._named.may_match(texts)
+        return is_named or self._may_find_own(texts)
+
+    def _may_find_own(self, texts: Sequence[str]) -> bool:
+        return any(finder.may_match((text,)) for finder in self._own for text in texts)
 
 
 def _list_names(find: Any) -> list[str]:
@@ -122,14 +132,15 @@ def has_hidden_values(state: State) -> bool:
 
 def list_texts(state: State, memory_id: str, *, with_values: bool) -> list[str]:
     """Return the texts of a record that rules look at."""
-    texts = [state.source]
-    if with_values:
-        texts.append(state.content)
-        if state.data is not None:
-            texts += find_strings(orjson.loads(state.data))
+    texts = [state.source, state.content] if with_values else [state.source]
+    if with_values and state.data is not None:
+        texts += find_strings(orjson.loads(state.data))
     if state.tags != "[]":
         texts += orjson.loads(state.tags)
-    texts += list_identities(state, memory_id)
+    if state.key or state.owner or state.thread or state.scope != memory_id:
+        texts += list_identities(state, memory_id)
+    elif len(state.guid) != GUID_LENGTH:
+        texts.append(state.guid)
     return texts
 
 

@@ -44,11 +44,12 @@ class Finder:
         for one in patterns:
             self._set.Add(one.source.encode())
         self._set.Compile()
-        self._match = self._set.Match
+        # The set itself, without its Python layer, which costs as much as a match.
+        self._match = getattr(self._set, "_set", self._set).Match
 
     def may_match(self, texts: Iterable[str]) -> bool:
         """Return whether `find` may find something in one of the texts. It is much cheaper."""
-        return bool(self._match(SEPARATOR.join(texts).encode(errors="replace")))
+        return bool(self._match(SEPARATOR.join(texts).encode("utf-8", "replace")))
 
     def find(self, text: str) -> list[Match]:
         """Return the values in a text in their order. Of those that overlap, the first and longest
