@@ -78,6 +78,8 @@ def describe_write(stop: PolicyStop) -> tuple[str, dict[str, Any]]:
 
     Raises PolicyStop if there is none.
     """
+    if stop.call is not None:
+        return stop.call
     new, before = stop.candidate, stop.before
     function = list_named_hooks("stopped_writes").get(new.kind)
     if function is not None:

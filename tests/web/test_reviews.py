@@ -3,6 +3,7 @@ decision has one effect.
 """
 
 import asyncio
+import json
 import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -16,6 +17,7 @@ import pytest
 from memrelay import connect, connect_sync
 from memrelay.integrations.langgraph import MemrelayStore
 from memrelay.memory.stopped_writes import Dropped, ReviewPending
+from tests.support.bundles import STORE, make_agent
 from tests.support.contract import read_document
 from tests.support.http import Answer, ask
 from tests.support.keys import await_closed, make_key
@@ -299,3 +301,35 @@ def make_value(name: str, schema: dict[str, Any]) -> Any:
 def make_text(text: str) -> dict[str, Any]:
     part = {"username": "Ada", "text": text, "timestamp": 1, "type": "text/plain"}
     return {"from": "User", "id": "user", "args": [part]}
+
+
+def test_a_block_whose_write_waits_becomes_a_call(web_system: WebSystem) -> None:
+    args = {"memory": "facts", "memory_id": STORE}
+    uid = web_system.deploy(
+        make_agent("entry", "memory_entry_write", args, on="entry", senders="User"),
+        make_agent("fact", "remember", on="fact", senders="User"),
+        make_agent("tool", "memory_tool", {"dialect": "anthropic"}, on="tool", senders="User"),
+    )
+    hold_all(web_system, uid)
+    hold_all(web_system, uid, store="stores")
+    command = {"command": "create", "path": "/memories/k", "file_text": "tea"}
+
+    def send(swarm: str, text: str) -> str:
+        answer = web_system.say(uid, make_text(text), swarm=swarm, query="?wait=20")
+        pending = json.loads(answer.texts[0])
+        assert "review" in pending, answer.texts
+        assert pending["review"] == "pending", answer
+        return str(pending["guid"])
+
+    entry, fact = send("entry", "Ada likes tea"), send("fact", "drink = tea")
+    file = send("tool", json.dumps(command))
+
+    given = {"guids": [entry, fact]}
+    items = call(web_system, uid, "reviews/approve", given).json["items"]
+    items += call(web_system, uid, "reviews/approve?store=stores", {"guids": [file]}).json["items"]
+    assert [one["status"] for one in items] == ["approved"] * 3, items
+    assert entry.replace("-", "") in items[0]["result"]["id"]
+    memories = web_system.get(f"/v1/pipelines/{uid}/memories").json["items"]
+    assert [one["name"] for one in memories] == ["facts"]
+    recalled = call(web_system, uid, "facts/drink/recall", {}).json
+    assert "tea" in str(recalled)
