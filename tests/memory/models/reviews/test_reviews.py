@@ -237,3 +237,11 @@ def test_an_internal_value_is_not_shown(store: Store) -> None:
 def find_in_table(store: Store, text: str, column: str = "input || candidate") -> int:
     sql = f"SELECT count(*) FROM proposals WHERE instr({column}, ?)"
     return int(store.connection.execute(sql, (text,)).get)
+
+
+def test_forgetting_a_user_deletes_what_quotes_them(store: Store) -> None:
+    user = perform_at(store, NOW, "users.identify", channel="telegram", channel_id="7712345678")
+    hold(store, "records.create", content="my id is 7712345678, call me")
+    kept = hold(store, "records.create", content="tea")
+    perform_at(store, NOW, "users.forget", id=user.user.canonical_id, reason="asked for")
+    assert read_waiting(store) == [kept]
