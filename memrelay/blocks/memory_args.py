@@ -2,8 +2,8 @@
 results."""
 
 import re
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from typing import Annotated, Any
 
@@ -20,7 +20,7 @@ from memrelay.memory.engine import memory_id as memory_ids
 from memrelay.memory.engine.filter_sql import Given, compiled
 from memrelay.memory.engine.time_zones import check_zone
 from memrelay.memory.engine.timestamps import CHANGE_NUMBER, malformed_as_of, parse_ms
-from memrelay.memory.errors import Refused, ResultTooLarge, VectorPending
+from memrelay.memory.errors import PolicyStop, Refused, ResultTooLarge, VectorPending
 from memrelay.memory.operations import Context
 from memrelay.memory.records import data as tag_lists
 from memrelay.memory.records.data import LARGEST, load_json
@@ -286,6 +286,18 @@ def make_context(call: Call, now_ms: int | None = None) -> Context:
     now_ms = call.now_ms if now_ms is None else now_ms
     limits, agent = call.limits, call.agent
     return Context(now_ms, agent.name, limits.message_bytes, call.new_guid, timezone=agent.timezone)
+
+
+@contextmanager
+def naming_call(operation: str, make_input: Callable[[], dict[str, Any]]) -> Iterator[None]:
+    """Name the operation that makes the writes in the block of code, and its input. A write that
+    waits for review becomes this call.
+    """
+    try:
+        yield
+    except PolicyStop as stop:
+        stop.call = operation, make_input()
+        raise
 
 
 def find_speaker(call: Call) -> str:

@@ -1,8 +1,16 @@
 """memory_entry_write: write the text to a named memory, unless an entry already states it
 (docs/memories.md)."""
 
+from typing import Any
+
 from memrelay.blocks.contract import Call
-from memrelay.blocks.memory_args import NO_MEMORY_ID, NamedMemoryArgs, Tags, retry_when_ready
+from memrelay.blocks.memory_args import (
+    NO_MEMORY_ID,
+    NamedMemoryArgs,
+    Tags,
+    naming_call,
+    retry_when_ready,
+)
 from memrelay.blocks.registry import block
 from memrelay.bus.message import Message
 from memrelay.memory.errors import VectorPending
@@ -76,7 +84,15 @@ def memory_entry_write(call: Call, args: EntryArgs) -> Message:
         args.update_threshold,
         args.mode,
     )
-    return call.reply_json(view_written_entry(call.tx, _write(call, new, question)))
+    with naming_call("entries.create", lambda: _as_input(call, args)):
+        written = _write(call, new, question)
+    return call.reply_json(view_written_entry(call.tx, written))
+
+
+def _as_input(call: Call, args: EntryArgs) -> dict[str, Any]:
+    """Return the input of `entries.create` that writes the same."""
+    names = ("memory", "source", "tags", "duplicate_threshold", "update_threshold", "mode")
+    return {"content": call.text} | {name: getattr(args, name) for name in names}
 
 
 def _input_fault(call: Call, args: EntryArgs) -> str:

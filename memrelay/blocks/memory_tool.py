@@ -1,6 +1,7 @@
 """memory_tool: run a call of an agent's memory tool, on stores that agents, users and chats have
 (docs/stores.md)."""
 
+from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -11,6 +12,7 @@ from memrelay.blocks.memory_args import (
     StoreArgs,
     find_speaker,
     make_context,
+    naming_call,
     parse_object,
     retry_when_ready,
     within_message,
@@ -79,7 +81,8 @@ def memory_tool(call: Call, args: MemoryToolArgs) -> Message:
         sharing=args.sharing,
     )
     try:
-        answer = run_tool(call.tx, tool_input, make_context(call))
+        with naming_call("memory_tool.write", lambda: asdict(tool_input)):
+            answer = run_tool(call.tx, tool_input, make_context(call))
     except VectorPending as awaited:
         raise retry_when_ready(awaited) from awaited
     return within_message(call, call.reply_json(answer))

@@ -1,13 +1,14 @@
 """remember: store a fact under a key (docs/agents.md)."""
 
+from dataclasses import asdict
 from typing import Any, Literal, NamedTuple
 
 from memrelay.blocks.agent_memory_args import AgentMemoryArgs, make_ids
 from memrelay.blocks.contract import Call
-from memrelay.blocks.memory_args import make_context, parse_object
+from memrelay.blocks.memory_args import make_context, naming_call, parse_object
 from memrelay.blocks.registry import block
 from memrelay.bus.message import Message
-from memrelay.memory.errors import RecordDamaged, Refused
+from memrelay.memory.errors import PolicyStop, RecordDamaged, Refused
 from memrelay.memory.models.agent_memory.facts import (
     DEFAULT_TYPE,
     SetFact,
@@ -53,6 +54,8 @@ def remember(call: Call, args: RememberArgs) -> Message:
         return call.reply(NO_VALUE)
     try:
         return call.reply(_store(call, args, fact))
+    except PolicyStop:
+        raise
     except (Refused, RecordDamaged) as error:
         return call.reply(f"Error writing memory: {error}")
 
@@ -69,7 +72,8 @@ def _store(call: Call, args: RememberArgs, fact: _NewFact) -> str:
         *make_ids(call, args.agent_id),
         overwrite=args.overwrite,
     )
-    written = set_fact(call.tx, new, make_context(call))
+    with naming_call("facts.set", lambda: asdict(new)):
+        written = set_fact(call.tx, new, make_context(call))
     return f"Remembered: {key} = {value_text(written.fact.value)} ({written.action})"
 
 

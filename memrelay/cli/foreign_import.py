@@ -20,6 +20,7 @@ from memrelay.cli.operation_command import ACTOR
 from memrelay.cli.settings import Settings
 from memrelay.memory.engine.memory_id import built_in_store
 from memrelay.memory.engine.timestamps import format_time
+from memrelay.memory.stopped_writes import describe_stopped, read_stopped
 from memrelay.memory.transfer import IMPORT, MAX_LINES
 from memrelay.memory.transfer.importers.redis_ams_api import read_api
 from memrelay.memory.transfer.importers.run import (
@@ -235,6 +236,10 @@ class _Sender:
                 "command again to import the rest"
             )
         output = answer["output"]
+        if read_stopped(output) is not None:
+            for position in filter(None, positions):
+                self._report.leave_out(position, describe_stopped(output))
+            return
         for name in COUNTS:
             counts[name] += output[name]
         for skipped in output["skipped"]:

@@ -6,6 +6,7 @@ with the stop known: it is settled without being run.
 """
 
 from collections.abc import Callable, Hashable
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import orjson
@@ -68,8 +69,11 @@ def settle(stop: PolicyStop, operation: Operation, given: Any, tx: Store, contex
 def settle_write(stop: PolicyStop, tx: Store, context: Context) -> Any:
     """Return the output of a write that a policy has stopped in a block.
 
-    A write that waits for review becomes the call of an operation. Raises PolicyStop.
+    A write that waits for review becomes the call of an operation, with the origin of the block.
+    Raises PolicyStop.
     """
+    origins = tx.records.versions.origins
+    context = replace(context, origin=origins.current, input_id=origins.input_id)
     name, given = describe_write(stop) if stop.action == REVIEW else ("records.create", None)
     operation = known_operation(name)
     if given is not None:
@@ -82,6 +86,8 @@ def describe_write(stop: PolicyStop) -> tuple[str, dict[str, Any]]:
 
     Raises PolicyStop if there is none.
     """
+    if stop.call is not None:
+        return stop.call
     new, before = stop.candidate, stop.before
     function = list_named_hooks("stopped_writes").get(new.kind)
     if function is not None:

@@ -108,7 +108,8 @@ class PolicyStop(Refused):
     `action` is "refuse", "drop" or "review". `candidate` is the record as it would be, a State
     after all redactions, and `before` its present state. It is raised before that record changes,
     but the call may have changed others (memory/admission.py). `findings` has what policies found
-    in it, each with its replacement.
+    in it, each with its replacement. `call` is (operation, input) of a block's write, None if the
+    record tells it.
     """
 
     code = "refused_by_policy"
@@ -121,6 +122,7 @@ class PolicyStop(Refused):
         self.policy, self.action = policy, action
         self.candidate, self.before = candidate, before
         self.findings: Mapping[str, str] = {}
+        self.call: tuple[str, dict[str, Any]] | None = None
 
 
 class ReviewFull(Refused):

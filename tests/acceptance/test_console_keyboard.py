@@ -112,7 +112,7 @@ def test_the_help_lists_the_keys(browser: Browser, web_system: WebSystem) -> Non
         page.keyboard.press("?")
         dialog = page.get_by_role("dialog", name="Keyboard shortcuts")
         keys = dialog.locator("kbd").all_inner_texts()
-        assert keys == ["/", "j", "k", "Enter", "e", "u", "?"]
+        assert keys == ["/", "j", "k", "Enter", "e", "u", "a", "r", "?"]
         page.keyboard.press("j")
         assert focused_row(page) == -1
         page.keyboard.press("Escape")

@@ -390,3 +390,22 @@ def test_a_table_without_a_known_column_ends_with_2(up: Program) -> None:
     assert counts(report) == {"read": 1, "added": 1, "same": 0, "left_out": 0}
     (record,) = one(up, "table1", "records.list", kind="note")["items"]
     assert record["content"] == "likes tea" and record["data"] == {"who": "ada"}
+
+
+def test_an_import_and_a_record_that_wait_for_review_are_reported(up: Program) -> None:
+    deploy(up, "held1")
+    one(up, "held1", "policies.set", policy={"name": "all", "match": {}, "action": "review"})
+    write(up, "mem0.json", MEM0[:2])
+
+    created = up.run("records", "create", "held1", "tea")
+    imported = up.run("import", "held1", "mem0.json", "--from", "mem0", "--json")
+
+    assert (created.code, created.lines[0]["review"]) == (0, "pending")
+    assert counts(imported.lines[0]) == {"read": 2, "added": 0, "same": 0, "left_out": 2}
+    assert "holds the write for review" in imported.lines[0]["faults"][0]["reason"]
+    assert entries(up, "held1") == {}
+    listed = up.run("reviews", "list", "held1").lines[0]["items"]
+    decided = up.run("reviews", "approve", "held1", "--policy", "all").lines[0]["items"]
+    assert [item["status"] for item in decided] == ["approved"] * len(listed) == ["approved"] * 2
+    found = entries(up, "held1")
+    assert found["mem0/ada"][0]["content"] == "Ada likes tea"

@@ -246,7 +246,7 @@ def test_the_page_works_by_keyboard(browser: Browser, pipelit: Pipelit) -> None:
     pipelit.set_fact("a")
 
     with open_page(browser, pipelit) as page:
-        for _ in range(30):
+        for _ in range(60):
             page.keyboard.press("Tab")
             if page.evaluate("document.activeElement.className") == "select-row":
                 break

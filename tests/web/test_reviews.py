@@ -3,6 +3,7 @@ decision has one effect.
 """
 
 import asyncio
+import json
 import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -16,11 +17,12 @@ import pytest
 from memrelay import connect, connect_sync
 from memrelay.integrations.langgraph import MemrelayStore
 from memrelay.memory.stopped_writes import Dropped, ReviewPending
+from tests.support.bundles import STORE, make_agent
 from tests.support.contract import read_document
 from tests.support.http import Answer, ask
 from tests.support.keys import await_closed, make_key
 from tests.support.mcp_calls import McpCalls
-from tests.support.robutler import Agent
+from tests.support.robutler import B
 from tests.support.web_system import WebSystem
 
 POLICY = "strangers wait"
@@ -56,6 +58,11 @@ def hold_all(
     assert answer.status == 204, answer
 
 
+def put_item(web_system: WebSystem, uid: str, value: str) -> Answer:
+    """Write an item by Robutler's path."""
+    return ask(web_system.url, "PUT", f"/p/{uid}{B}/k", {"agentId": "a1", "value": value})
+
+
 def read_guid(answer: Answer) -> str:
     """Return the guid of an answer to a write that waits."""
     assert answer.status == 202, answer
@@ -72,7 +79,6 @@ def test_a_write_that_waits_answers_202_in_every_api(web_system: WebSystem, uid:
     memory = call(web_system, uid, "memories", {"name": "facts"}).json["id"]
     for store in ("memories", "stores", "langgraph"):
         hold_all(web_system, uid, store=store)
-    agent = Agent(web_system.url, f"a-{uid}")
     item = {"scope": "users", "key": "k", "data": {"value": {"a": "tea"}}, "content": "tea"}
 
     held = [
@@ -81,14 +87,14 @@ def test_a_write_that_waits_answers_202_in_every_api(web_system: WebSystem, uid:
         web_system.post(f"/api/v1/memories/{memory}/entries", {"content": "Ada likes tea"}),
         call(web_system, uid, "facts/k/set", {"value": "tea"}),
     ]
-    internal = agent.put("k", "tea")
+    internal = put_item(web_system, uid, "tea")
     graph = ask(web_system.url, "PUT", f"/v1/pipelines/{uid}/records", {"items": [item]})
 
     assert list_waiting(web_system, uid) == [read_guid(one) for one in held]
     assert list_waiting(web_system, uid, "stores") == [read_guid(internal)]
     assert list_waiting(web_system, uid, "langgraph") == [read_guid(graph)]
     assert call(web_system, uid, "records/search", {"query": "tea"}).json["items"] == []
-    assert agent.get("k").status == 404
+    assert web_system.get(f"/p/{uid}{B}/k?agentId=a1").status == 404
 
 
 def test_a_dropped_write_answers_202_with_the_policy(web_system: WebSystem, uid: str) -> None:
@@ -194,6 +200,14 @@ def test_a_writer_cannot_approve_count_or_detect_what_waits() -> None:
                 assert answer.problem[0] == 403
         own = call(web_system, uid, "reviews/approve", {"guids": [guid]}, **both.headers)
         assert own.json["items"][0]["status"] == "denied"
+        said = web_system.say(uid, make_text("/write milk"), query="?wait=20", **both.headers)
+        assert '"review":"pending"' in said.texts[0].replace(" ", "")
+        last = web_system.get(f"/v1/pipelines/{uid}/reviews", **reviewer.headers).json["items"][-1]
+        assert last["origin"]["key"] == both.id and last["candidate"]["content"] == "milk"
+        for key, status in ((both, "denied"), (reviewer, "approved")):
+            given = {"guids": [last["guid"]]}
+            done = call(web_system, uid, "reviews/approve", given, **key.headers)
+            assert done.json["items"][0]["status"] == status
         unknown = "01a200a0-9980-7000-8018-9f7019b48c30"
         missing = [
             web_system.get(f"/v1/pipelines/{uid}/records/{one}", **writer.headers).problem
@@ -201,7 +215,7 @@ def test_a_writer_cannot_approve_count_or_detect_what_waits() -> None:
         ]
         assert missing[0][1].replace(guid, unknown) == missing[1][1]
         listed = web_system.get(f"/v1/pipelines/{uid}/records", **writer.headers).json
-        assert (listed["items"], listed["total"]) == ([], 0)
+        assert [one["content"] for one in listed["items"]] == ["milk"] and listed["total"] == 1
 
         done = call(web_system, uid, "reviews/approve", {"guids": [guid]}, **reviewer.headers)
         assert done.json["items"][0]["status"] == "approved"
@@ -211,19 +225,19 @@ def test_a_writer_cannot_approve_count_or_detect_what_waits() -> None:
 
 @pytest.mark.slow
 def test_no_route_page_tool_or_block_shows_what_waits(web_system: WebSystem, uid: str) -> None:
-    text, agent = f"{WORDS} {CANARY}", Agent(web_system.url, f"b-{uid}")
+    text = f"{WORDS} {CANARY}"
     memory = call(web_system, uid, "memories", {"name": "notes"}).json["id"]
     for store in ("memories", "stores", "langgraph"):
         hold_all(web_system, uid, store=store)
     guid = read_guid(call(web_system, uid, "records", {"content": text}))
     entry = {"memory_id": memory, "content": text}
     assert call(web_system, uid, "entries", entry).status == 202
-    assert agent.put("k", text).status == 202
+    assert put_item(web_system, uid, text).status == 202
     item = {"scope": "s", "key": "k", "data": {"value": {"a": text}}, "content": text}
     graph = ask(web_system.url, "PUT", f"/v1/pipelines/{uid}/records", {"items": [item]})
     assert graph.status == 202
 
-    paths = list_reads(uid, {"memory_id": memory, "id": memory, "agent": agent.id})
+    paths = list_reads(uid, {"memory_id": memory, "id": memory, "agent": "a1"})
     with ThreadPoolExecutor(8) as threads:
         read_paths = threads.map(lambda path: read(web_system, path), paths)
         bodies = dict(zip(paths, read_paths, strict=True))
@@ -287,3 +301,35 @@ def make_value(name: str, schema: dict[str, Any]) -> Any:
 def make_text(text: str) -> dict[str, Any]:
     part = {"username": "Ada", "text": text, "timestamp": 1, "type": "text/plain"}
     return {"from": "User", "id": "user", "args": [part]}
+
+
+def test_a_block_whose_write_waits_becomes_a_call(web_system: WebSystem) -> None:
+    args = {"memory": "facts", "memory_id": STORE}
+    uid = web_system.deploy(
+        make_agent("entry", "memory_entry_write", args, on="entry", senders="User"),
+        make_agent("fact", "remember", on="fact", senders="User"),
+        make_agent("tool", "memory_tool", {"dialect": "anthropic"}, on="tool", senders="User"),
+    )
+    hold_all(web_system, uid)
+    hold_all(web_system, uid, store="stores")
+    command = {"command": "create", "path": "/memories/k", "file_text": "tea"}
+
+    def send(swarm: str, text: str) -> str:
+        answer = web_system.say(uid, make_text(text), swarm=swarm, query="?wait=20")
+        pending = json.loads(answer.texts[0])
+        assert "review" in pending, answer.texts
+        assert pending["review"] == "pending", answer
+        return str(pending["guid"])
+
+    entry, fact = send("entry", "Ada likes tea"), send("fact", "drink = tea")
+    file = send("tool", json.dumps(command))
+
+    given = {"guids": [entry, fact]}
+    items = call(web_system, uid, "reviews/approve", given).json["items"]
+    items += call(web_system, uid, "reviews/approve?store=stores", {"guids": [file]}).json["items"]
+    assert [one["status"] for one in items] == ["approved"] * 3, items
+    assert entry.replace("-", "") in items[0]["result"]["id"]
+    memories = web_system.get(f"/v1/pipelines/{uid}/memories").json["items"]
+    assert [one["name"] for one in memories] == ["facts"]
+    recalled = call(web_system, uid, "facts/drink/recall", {}).json
+    assert "tea" in str(recalled)

@@ -23,6 +23,7 @@ from memrelay.cli.settings import Settings
 from memrelay.cli.terminal import escaped
 from memrelay.cli.terminal.output import print_json, print_line
 from memrelay.memory.records.ids import UID
+from memrelay.memory.stopped_writes import describe_stopped, read_stopped
 from memrelay.memory.transfer import IMPORT
 from memrelay.memory.transfer.export import read_export, verify_export
 from memrelay.memory.transfer.importers.run import TARGETS, ImportReport, Options
@@ -250,7 +251,13 @@ def _import_export(
                 answer = await requester.call(NewCall(uid, IMPORT, data, True, target, ACTOR), wait)
                 if "error" in answer:
                     fail(f"{answer['error']['detail']}. Imported before: {_summary(total)}")
-                total.update({name: answer["output"][name] for name in total})
+                output = answer["output"]
+                if read_stopped(output) is not None:
+                    typer.echo(
+                        f"{len(lines.get('lines', ()))} lines: {describe_stopped(output)}", err=True
+                    )
+                    continue
+                total.update({name: output[name] for name in total})
         return total
 
     total = run(command)

@@ -212,13 +212,15 @@ def create_entry(tx: Transaction, new: CreateEntry, context: Context) -> Written
     Raises VectorPending: when the vector of a merged text is not computed yet.
     """
     memory, question = _find_memory(tx, new), find_cached_vector(tx, new.content)
+    # The first guid is the entry's: it is reserved for a write that waits for review.
+    guid = "" if new.dry_run else context.new_guid()
     if new.dry_run:
-        entry = _new_entry(new, memory, context)
+        entry = _new_entry(new, memory, guid, context)
         planned = plan_write(tx, entry, question) if memory else plan_creation(entry)
         return view_planned_entry(tx, planned, context.now_ms)
     if not memory:
         memory = add_memory(tx, CreateMemory(new.memory), context.new_guid(), context.now_ms).id
-    return view_written_entry(tx, write_entry(tx, _new_entry(new, memory, context), question))
+    return view_written_entry(tx, write_entry(tx, _new_entry(new, memory, guid, context), question))
 
 
 def _find_memory(tx: Transaction, new: CreateEntry) -> str:
@@ -236,11 +238,11 @@ def _find_memory(tx: Transaction, new: CreateEntry) -> str:
     return fetch_memory(tx, new.memory).id if uid_of("mem", new.memory) else ""
 
 
-def _new_entry(new: CreateEntry, memory: str, context: Context) -> NewEntry:
+def _new_entry(new: CreateEntry, memory: str, guid: str, context: Context) -> NewEntry:
     """Return the entry for the memory with this id. A dry run needs no guid. Raises Refused."""
     period = with_period(PLAIN, new.valid_from, new.valid_to)
     return NewEntry(
-        "" if new.dry_run else context.new_guid(),
+        guid,
         memory,
         new.content,
         context.now_ms,

@@ -10,6 +10,7 @@ from pydantic import Field, ValidationError
 
 from memrelay.memory.engine.features import FEATURES, POLICIES
 from memrelay.memory.engine.models import load
+from memrelay.memory.engine.origins import Origin
 from memrelay.memory.engine.retention import DAY_MS
 from memrelay.memory.engine.store import Transaction
 from memrelay.memory.engine.timestamps import Moment, format_time
@@ -22,7 +23,7 @@ from memrelay.memory.models.reviews.reading import (
     show,
 )
 from memrelay.memory.models.reviews.table import Decided, Proposal, ProposalTable
-from memrelay.memory.operations import Context, Operation, known_operation, operation
+from memrelay.memory.operations import Context, Operation, known_operation, operation, set_actor
 from memrelay.memory.records.paging import Cursor, parse_cursor
 from memrelay.memory.records.view import Content, Guid, Name, Reason
 
@@ -187,7 +188,9 @@ def _approve(
 ) -> Decision:
     if row is None or row.decision:
         return _answer_decided(guid, row)
-    if row.actor == context.actor and context.actor not in WITHOUT_KEY:
+    origin = _read_origin(row)
+    is_own = row.actor == context.actor and context.actor not in WITHOUT_KEY
+    if is_own or (origin.key and origin.key == Origin(*context.origin or ("",)).key):
         detail = f"{context.actor} has written it, and somebody else must approve it"
         return Decision(guid, "denied", detail=detail)
     try:
@@ -197,7 +200,7 @@ def _approve(
     except _Conflict as conflict:
         return Decision(guid, "conflict", code=conflict.error.code, detail=str(conflict.error))
     finally:
-        tx.records.set_actor(context.now_ms, context.actor)
+        set_actor(tx, context)
     ids = orjson.dumps(_find_ids(output)).decode()
     approved = Decided("approved", context.actor, context.now_ms, reason, ids)
     return _decide(tx, row, approved, context)
@@ -248,7 +251,13 @@ def _act_for(tx: Transaction, row: Proposal, reason: str, context: Context) -> C
         while True:
             yield context.new_guid()
 
-    return replace(context, actor=row.actor, reason=reason, new_guid=guids().__next__)
+    origin, new_guid = _read_origin(row), guids().__next__
+    return replace(context, actor=row.actor, origin=origin, reason=reason, new_guid=new_guid)
+
+
+def _read_origin(row: Proposal) -> Origin:
+    known = orjson.loads(row.origin)
+    return Origin(row.actor, *(known.get(name, "") for name in Origin._fields[1:]))
 
 
 def _describe(row: Proposal, given: Any, reason: str, context: Context) -> str:

@@ -7,13 +7,14 @@ from typing import Any
 import orjson
 
 from memrelay.memory.engine.identity import VOUCHED
+from memrelay.memory.engine.models import internal_kinds
+from memrelay.memory.engine.origins import Origin
 from memrelay.memory.engine.retention import DAY_MS
 from memrelay.memory.engine.store import Transaction
 from memrelay.memory.engine.versions import State, StoredRecord
 from memrelay.memory.errors import PolicyStop, ReviewFull
 from memrelay.memory.models.reviews.table import MOST_WAITING, ProposalTable
 from memrelay.memory.operations import DRY_RUN, Context, Operation
-from memrelay.memory.records.ids import input_of_guid
 from memrelay.memory.records.view import version_of
 from memrelay.memory.stopped_writes import ReviewPending
 
@@ -37,7 +38,8 @@ def propose(
             f"{MOST_WAITING:,} writes to this store wait for review already, so the policy "
             f"{stop.policy!r} refuses more; approve or reject some, then write again"
         )
-    origin = {"pipeline": context.pipeline, "message": input_of_guid(guid)}
+    origin = {"pipeline": context.pipeline, "message": context.input_id}
+    origin |= dict(zip(Origin._fields[1:], context.origin[1:], strict=False))
     findings = {**tx.records.findings, **getattr(stop, "findings", {})}
     table.add(
         guid,
@@ -70,15 +72,18 @@ class Candidate:
     thread: str | None
     data: Any
     in_context: bool
+    is_hidden: bool
+    """Whether its text is encrypted or internal, and is not shown."""
     is_end: bool
     """Whether `content` has only the end of a long record, with the appended text."""
 
 
 def _describe(new: State, before: State | None, target: StoredRecord | None) -> dict[str, Any]:
-    """Return the fields of a candidate as JSON values. A sealed text is left out."""
+    """Return the fields of a candidate as JSON values. Encrypted and internal ones show no text."""
     is_end = target is not None and before is not None and before.content != target.content
+    is_hidden = bool(new.encrypted) or (not new.in_context and new.kind in internal_kinds())
     candidate = Candidate(
-        "" if new.encrypted else new.content,
+        "" if is_hidden else new.content,
         new.kind,
         new.scope,
         new.source,
@@ -86,8 +91,9 @@ def _describe(new: State, before: State | None, target: StoredRecord | None) -> 
         new.key,
         new.owner,
         new.thread,
-        orjson.loads(new.data) if new.data and not new.encrypted else {},
+        orjson.loads(new.data) if new.data and not is_hidden else {},
         bool(new.in_context),
+        is_hidden,
         is_end,
     )
     return asdict(candidate)

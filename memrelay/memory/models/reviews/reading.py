@@ -55,7 +55,8 @@ class ProposalView:
     actor: str
     """The writer."""
     origin: dict[str, str]
-    """The pipeline and the id of the message that led to it."""
+    """Where it came from, as far as known: `pipeline`, `message` (the id of the input), `sender`,
+    `profile`, `verdict`, `key`, `agent` and `model`."""
     source: str
     target: str | None
     """The guid of the record that it would change; null if it creates one."""
@@ -130,7 +131,7 @@ class Review:
 
     proposal: ProposalView
     input: dict[str, Any]
-    """The input of the operation."""
+    """The input of the operation. Empty if the text is hidden, and after a decision."""
     text: str | None
     """What an edit changes: the content, or the text to append. null if it cannot be edited."""
     has_changed: bool
@@ -150,15 +151,17 @@ def get_review(tx: Transaction, request: GetReview, context: Context) -> Review:
     row = find_proposal(tx, request.guid)
     proposal, candidate = show(row), read_candidate(row)
     before, has_changed = _find_before(tx, row)
+    if candidate is None or candidate.is_hidden:
+        return Review(proposal, {}, None, has_changed, None, ())
     diff = None
-    if before is not None and candidate is not None:
+    if before is not None:
         old = before[-SEAM:] if candidate.is_end else before
         compared = compare_words(old, candidate.content)
         diff = compared and tuple(DiffPiece(*piece) for piece in compared.pieces)
-    near = () if candidate is None else _find_near(tx, row.target, candidate, context)
+    near = _find_near(tx, row.target, candidate, context)
     given = show_input(row.input)
-    name = "" if candidate is None else find_content_field(given, candidate.content)
-    return Review(proposal, given, given.get(name), has_changed, diff, near)
+    text = given.get(find_content_field(given, candidate.content))
+    return Review(proposal, given, text, has_changed, diff, near)
 
 
 def find_proposal(tx: Transaction, guid: str) -> Proposal:

@@ -73,6 +73,11 @@ const acting = (() => {
 
   function finish(form, answer) {
     delete form.dataset.dirty;
+    const { review, dropped } = answer.body ?? {};
+    if (review || dropped) {   // a policy has stopped the write
+      toast(review ? "It waits for review." : `The policy "${dropped}" drops it.`);
+      return document.dispatchEvent(new Event("refresh"));
+    }
     const { undo, undoBody, then } = form.dataset, fill = (text) => text.replace(/\{(\w+)\}/g, (_, name) => encodeURIComponent(answer.body[name]));
     const done = fill(form.dataset.done ?? "Done.");
     const undoing = undo && { line: undo, body: JSON.parse(undoBody ?? "{}") };

@@ -22,7 +22,7 @@
   }
 
   function keep(row) {
-    lost = (row && findLink(row).getAttribute("href")) ?? "";
+    lost = findLink(row)?.getAttribute("href") ?? "";
     place = listVisible("[data-row]").indexOf(row);
   }
 

@@ -220,6 +220,28 @@ def test_a_redacted_value_is_not_in_the_input_that_waits(store: Store) -> None:
     assert perform(store, "reviews.get", guid=guid).input["data"] == {"a": ["[secret]"]}
 
 
+def test_an_internal_value_is_not_shown(store: Store) -> None:
+    given = {"agent": "a1", "store": "a1", "key": "k", "value": CANARY, "in_context": False}
+    operation = all_operations()["items.put"]
+    with store.transaction() as tx:
+        wanted = operation.adapter.validate_json(orjson.dumps(given), strict=True)
+        new = new_state(make_guid(), "store.item", NOW, "a1")._replace(content=CANARY)
+        stop = PolicyStop(POLICY, "review", new)
+        guid = propose(tx, stop, operation, wanted, Context(NOW, "a1", PLENTY, make_guid)).guid
+    shown = perform(store, "reviews.get", guid=guid)
+    assert (shown.proposal.candidate.is_hidden, CANARY in str(shown)) == (True, False)
+    with pytest.raises(Refused, match="cannot be edited"):
+        perform_at(store, NOW, "reviews.edit", guid=guid, content="x")
+
+
 def find_in_table(store: Store, text: str, column: str = "input || candidate") -> int:
     sql = f"SELECT count(*) FROM proposals WHERE instr({column}, ?)"
     return int(store.connection.execute(sql, (text,)).get)
+
+
+def test_forgetting_a_user_deletes_what_quotes_them(store: Store) -> None:
+    user = perform_at(store, NOW, "users.identify", channel="telegram", channel_id="7712345678")
+    hold(store, "records.create", content="my id is 7712345678, call me")
+    kept = hold(store, "records.create", content="tea")
+    perform_at(store, NOW, "users.forget", id=user.user.canonical_id, reason="asked for")
+    assert read_waiting(store) == [kept]
