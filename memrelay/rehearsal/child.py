@@ -24,7 +24,7 @@ from memrelay.memory.search.embedding.embedder import EmbeddingOptions
 from memrelay.pipelines.check import check
 from memrelay.pipelines.checked import BundleRefused
 from memrelay.pipelines.plan import Plan
-from memrelay.rehearsal.difference import compare
+from memrelay.rehearsal.difference import compare, leave_out_unrehearsed
 from memrelay.rehearsal.questions import ask_sides, check_questions
 from memrelay.rehearsal.report import ReportBuilder
 from memrelay.rehearsal.runner import DatedPlan, Flooded, Side
@@ -35,6 +35,7 @@ from memrelay.rehearsal.setup import (
     THEN,
     Setup,
     read_inputs,
+    read_results,
     read_setup,
 )
 from memrelay.rehearsal.vectors import Vectors
@@ -57,7 +58,7 @@ def rehearse(folder: Path) -> dict[str, Any]:
 
     Raises Flooded, MemoryFault and BundleInvalid.
     """
-    setup, inputs = read_setup(folder), read_inputs(folder)
+    setup, inputs, results = read_setup(folder), read_inputs(folder), read_results(folder)
     plans = [
         _make_plan(setup, one.source, f"version {one.version}", one.from_ms)
         for one in setup.versions
@@ -69,13 +70,14 @@ def rehearse(folder: Path) -> dict[str, Any]:
         sides = []
         for name, served in ((THEN, plans), (CANDIDATE, [candidate])):
             (folder / PROGRESS).write_text(name)
-            side = Side(folder / name, served, setup.limits, vectors)
+            side = Side(folder / name, served, setup.limits, vectors, results)
             side.run(inputs)
             sides.append(side)
         then, after = sides
         builder = ReportBuilder(inputs)
         began = time.perf_counter()
-        compared = builder.build(compare(then, after))
+        difference = leave_out_unrehearsed(compare(then, after), then, after)
+        compared = builder.build(difference)
         took_s = time.perf_counter() - began
         tested = ask_sides(
             check_questions(setup.questions, setup.uid),

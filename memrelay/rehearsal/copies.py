@@ -17,7 +17,7 @@ from memrelay.memory.engine.store import Store
 from memrelay.memory.errors import Refused
 from memrelay.memory.models.inputs.packing import KeptInput
 from memrelay.memory.models.inputs.table import InputTable, owner_of
-from memrelay.rehearsal.setup import CANDIDATE, MAX_INPUTS, THEN
+from memrelay.rehearsal.setup import CANDIDATE, MAX_INPUTS, MAX_RESULT_BYTES, THEN
 
 # Inputs that ran after T are not known by their keys, and no message waits.
 FORGET = ("DELETE FROM idempotency_keys WHERE done_at >= ?", "DELETE FROM flow_keys WHERE ? >= 0")
@@ -26,10 +26,13 @@ DATED = "SELECT name FROM pragma_table_info(?) WHERE name = 'created_at'"
 
 
 class Copied(NamedTuple):
-    """The inputs to run, and the number of records whose state then is lost."""
+    """The inputs to run, the results of their deferred calls, and the number of records whose state
+    then is lost.
+    """
 
     since_ms: int
     inputs: list[KeptInput]
+    results: list[KeptInput]
     incomplete: int
 
 
@@ -47,13 +50,17 @@ def copy_stores(
     for name in existing:
         _copy(store_path(root, name), folder / THEN, name)
     since_ms, until_ms = period
-    runs = [_read_inputs(folder / THEN, name, uid, (since_ms or 0, until_ms)) for name in existing]
+    bounds, read = _Bounds(), (since_ms or 0, until_ms)
+    kept = [list(_read_kept(folder / THEN, name, uid, read, bounds)) for name in existing]
+    runs = [[one for one in run if one.result is None] for run in kept]
     inputs = list(heapq.merge(*runs, key=lambda one: (one.ms, one.number)))
+    ids = {one.id for one in inputs}
+    results = [one for run in kept for one in run if one.result is not None and one.id in ids]
     if since_ms is None:
         since_ms = min((one.ms for one in inputs), default=until_ms)
     incomplete = sum(_take_back(folder / THEN, name, since_ms) for name in existing)
     shutil.copytree(folder / THEN, folder / CANDIDATE)
-    return Copied(since_ms, inputs, incomplete)
+    return Copied(since_ms, inputs, results, incomplete)
 
 
 def _copy(source: Path, folder: Path, name: str) -> None:
@@ -63,30 +70,49 @@ def _copy(source: Path, folder: Path, name: str) -> None:
     release_copy(target)
 
 
-def _read_inputs(folder: Path, name: str, uid: str, period: tuple[int, int]) -> list[KeptInput]:
-    """Return the inputs of the pipeline that a store keeps, in the order in which they ran.
+def _read_kept(
+    folder: Path, name: str, uid: str, period: tuple[int, int], bounds: "_Bounds"
+) -> Iterator[KeptInput]:
+    """Yield the inputs of the pipeline that a store keeps, in the order in which they ran, and the
+    results of their deferred calls.
 
     An input that arrived before the period and ran behind one of it belongs to the period.
     """
     with closing(Store(name, store_path(folder, name))) as store:
-        table, found, has_begun = store.table(InputTable), list[KeptInput](), False
-        for one in _scan(table, period):
+        has_begun = False
+        for one in _scan(store.table(InputTable), period):
             has_begun |= one.ms >= period[0]
             if has_begun and one.ms < period[1] and (one.uid or owner_of(name)) == uid:
-                found.append(one)
-            if len(found) > MAX_INPUTS:
-                raise Refused(
-                    f"the period has more than {MAX_INPUTS} inputs, which is the most of a "
-                    "rehearsal: shorten it"
-                )
-        return found
+                bounds.count(one)
+                yield one
+
+
+class _Bounds:
+    """Counts what a rehearsal reads."""
+
+    def __init__(self) -> None:
+        self._inputs = self._result_bytes = 0
+
+    def count(self, kept: KeptInput) -> None:
+        """Raise Refused if there are too many inputs, or bytes of results."""
+        excess = ""
+        if kept.result is None:
+            self._inputs += 1
+            if self._inputs > MAX_INPUTS:
+                excess = f"more than {MAX_INPUTS} inputs"
+        else:
+            self._result_bytes += len(kept.result.data)
+            if self._result_bytes > MAX_RESULT_BYTES:
+                excess = f"results of requests with more than {MAX_RESULT_BYTES >> 20} MiB"
+        if excess:
+            raise Refused(f"the period has {excess}, which is the most of a rehearsal: shorten it")
 
 
 def _scan(table: InputTable, period: tuple[int, int]) -> Iterator[KeptInput]:
     first: int | None = 0
     while first is not None:
-        for _, inputs in table.rows(first, *period):
-            yield from inputs
+        for _, kept in table.rows_with_results(first, *period):
+            yield from kept
         first = table.find_next(first)
 
 

@@ -96,6 +96,36 @@ def compare(then: Side, candidate: Side) -> Difference:
     )
 
 
+def leave_out_unrehearsed(difference: Difference, then: Side, candidate: Side) -> Difference:
+    """Return the differences without what follows from results of deferred calls that only one side
+    has. The requests stay, because they are the reason.
+    """
+    only_then = candidate.unrehearsed.keys() - then.unrehearsed.keys()
+    only_candidate = then.unrehearsed.keys() - candidate.unrehearsed.keys()
+
+    def is_known(pair: RecordPair) -> bool:
+        before, after = pair
+        is_of_then = before is not None and before.result_of in only_then
+        is_of_candidate = after is not None and after.result_of in only_candidate
+        return not (is_of_then or is_of_candidate)
+
+    def select(notes: Sequence[NoteDifference]) -> list[NoteDifference]:
+        return [
+            one
+            for one in notes
+            if not (one.candidate is None and one.input in only_then)
+            and not (one.then is None and one.input in only_candidate)
+        ]
+
+    return difference._replace(
+        records=[one for one in difference.records if is_known(one.pair)],
+        decisions=select(difference.decisions),
+        messages=select(difference.messages),
+        dead_letters=select(difference.dead_letters),
+        deliveries=select(difference.deliveries),
+    )
+
+
 def match(then: Sequence[RunRecord], candidate: Sequence[RunRecord]) -> Iterator[RecordPair]:
     """Yield each record with that of the other side.
 

@@ -14,6 +14,8 @@ class RunRecord(NamedTuple):
 
     `state` is None if the record is gone. `is_old` if it was there before the run. `input` is the
     number of the input that created it, None for an old record, or if that is not known.
+    `result_of` is that of the input whose kept result of a deferred call led to its state, None for
+    none.
     """
 
     store: str
@@ -21,6 +23,7 @@ class RunRecord(NamedTuple):
     state: State | None
     is_old: bool = True
     input: int | None = None
+    result_of: int | None = None
 
     @property
     def kind(self) -> str:
@@ -73,7 +76,8 @@ def _touched(store: Store, log: ChangeLog, first: int) -> Iterator[RunRecord]:
     for birth, guid, state in sorted(found, key=lambda one: one[:2]):
         is_old = birth <= first
         number = None if is_old else log.find(birth)
-        yield RunRecord(store.memory_id, guid, state, is_old, number)
+        result_of = None if state is None else log.find_result(state.born)
+        yield RunRecord(store.memory_id, guid, state, is_old, number, result_of)
 
 
 def _find_birth(tx: Store, guid: str, state: State | None) -> int:

@@ -21,6 +21,7 @@ from memrelay.memory.models.inputs.packing import KeptInput
 from memrelay.memory.operations import find_operation
 from memrelay.pipelines.plan import Plan
 from memrelay.rehearsal.deliveries import Delivered, Deliveries
+from memrelay.rehearsal.results import KeptResults
 from memrelay.rehearsal.vectors import Vectors
 from memrelay.worker.deferred_calls.stored import parse_request
 from memrelay.worker.deliver.settled import SettledInputs
@@ -40,8 +41,14 @@ NOTE_BYTES = 200
 WEBHOOK_BLOCK = "webhook_send"
 
 
-# Inputs to run, and the store that keeps them if they are one continuation.
-Waiting = tuple[Sequence[Work], str]
+class Waiting(NamedTuple):
+    """Inputs to run. `store` keeps them if they are one continuation. `has_result` if they follow
+    from the kept result of a deferred call.
+    """
+
+    work: Sequence[Work]
+    store: str = ""
+    has_result: bool = False
 
 
 class Flooded(Exception):
@@ -66,7 +73,7 @@ class Failed(NamedTuple):
 
 
 class Requested(NamedTuple):
-    """A deferred call that was not made. `request` is JSON."""
+    """A deferred call that the pipeline would have made. `request` is JSON."""
 
     agent: str
     block: str
@@ -124,30 +131,48 @@ class ChangeLog:
     def __init__(self) -> None:
         self._last: list[int] = []
         self._inputs: list[int] = []
+        self._have_result: list[bool] = []
 
-    def note(self, last_change: int, number: int) -> None:
-        """Note the number of a store's last change after an input."""
+    def note(self, last_change: int, number: int, *, has_result: bool) -> None:
+        """Note the number of a store's last change after an input. `has_result` if the changes
+        follow from the kept result of a deferred call.
+        """
         if not self._last or self._last[-1] < last_change:
             self._last.append(last_change)
             self._inputs.append(number)
+            self._have_result.append(has_result)
 
     def find(self, change: int) -> int | None:
         """Return the input that led to a change, None if it is not known."""
         at = bisect_left(self._last, change)
         return self._inputs[at] if at < len(self._last) else None
 
+    def find_result(self, change: int) -> int | None:
+        """Return the input of the deferred call whose kept result led to a change, None if none
+        did.
+        """
+        at = bisect_left(self._last, change)
+        return self._inputs[at] if at < len(self._last) and self._have_result[at] else None
+
 
 class Side:
     """One run of all inputs: with the bundles of the time, or with the candidate.
 
-    `folder` has the stores. `plans` are in the order of their time. After `run`, `noted` has what
-    each input has led to, by its number, and `unrehearsed` why inputs did not run to their end.
+    `folder` has the stores. `plans` are in the order of their time. Deferred calls get the kept
+    `results`. After `run`, `noted` has what each input has led to, by its number, and `unrehearsed`
+    why inputs did not run to their end.
     """
 
     def __init__(
-        self, folder: Path, plans: Sequence[DatedPlan], limits: WorkerLimits, vectors: Vectors
+        self,
+        folder: Path,
+        plans: Sequence[DatedPlan],
+        limits: WorkerLimits,
+        vectors: Vectors,
+        results: Sequence[KeptInput] = (),
     ) -> None:
         self._plans, self._limits, self._vectors = plans, limits, vectors
+        self._results = KeptResults(results)
         self._settled = SettledInputs(Replication.of(Address()))
         self._context = BatchContext(limits, self._settled, CrashIsolation(), PublicMessageLimit())
         self.stores = OpenStores(folder, MOST_OPEN, vectors.resources)
@@ -176,14 +201,20 @@ class Side:
                 self._vectors.fill(self.stores.get(name), wanted=is_embedded)
         together = list[Entry]()
         for kept in inputs:
-            dated = self._find_plan(kept.ms)
+            dated = self._find_plan(kept)
             if self._current is not dated or not self._may_join(dated, together):
                 self._run_together(together)
                 together = []
             if self._current is not dated:
                 self._current = dated
                 self._compose(dated.plan)
-            together.append(Entry(kept.id, dated.plan, kept.fields))
+            entry = Entry(kept.id, dated.plan, kept.fields)
+            if agent := self._results.find_caller(kept):
+                self._run_together(together)
+                together = []
+                self._run_operation(entry, agent, is_made=self._results.is_taken(kept))
+            else:
+                together.append(entry)
         self._run_together(together)
         self.took_s = time.perf_counter() - began
 
@@ -198,11 +229,15 @@ class Side:
         self.first_changes[name] = store.records.versions.last_change
         self.changes[name] = ChangeLog()
 
-    def _find_plan(self, at_ms: int) -> DatedPlan:
-        """Return the plan of a time. The first one serves all earlier times too."""
+    def _find_plan(self, kept: KeptInput) -> DatedPlan:
+        """Return the plan under which an input ran. If that is not known, it is the plan of its
+        time; the first one serves all earlier times too.
+        """
         found = self._plans[0]
         for one in self._plans:
-            if one.from_ms <= at_ms:
+            if kept.bundle and one.plan.hash.startswith(kept.bundle):
+                return one
+            if one.from_ms <= kept.ms:
                 found = one
         return found
 
@@ -219,27 +254,38 @@ class Side:
         is_alone = dated.has_steps or dated.plan.embedded_stores or self._deliveries.has_endpoints
         return not is_alone and len(together) < self._limits.batch and not _embeds(together[-1:])
 
-    def _run_together(self, entries: Sequence[Entry]) -> None:
+    def _run_operation(self, entry: Entry, agent: str, *, is_made: bool) -> None:
+        """Run an operation that a deferred call has called, unless this side did not make the
+        call.
+        """
+        if is_made:
+            self._run_together([entry], has_result=True)
+            return
+        reason = f"it is an operation of a request of {agent}, which was not made"
+        self.unrehearsed[self.count] = reason
+        self.count += 1
+
+    def _run_together(self, entries: Sequence[Entry], *, has_result: bool = False) -> None:
         """Run inputs and all their continuations. There are no continuations of several inputs."""
         if not entries:
             return
         if _embeds(entries):
             self._vectors.load()
         numbers = {entry.key: self.count + at for at, entry in enumerate(entries)}
-        queue: deque[Waiting] = deque([(entries, "")])
+        queue = deque([Waiting(entries, has_result=has_result)])
         done = list[Outcome]()
         while queue:
-            work, memory_id = queue.popleft()
+            waiting = queue.popleft()
+            work, memory_id, _ = waiting
             result = self._run_batch(work, memory_id)
             by_key = {one.key: one for one in work}
             for key in by_key:
                 numbers.setdefault(key, self.count)
-            self._note_changes(result, numbers)
+            self._note_changes(result, numbers, has_result=waiting.has_result)
             for outcome in result.outcomes:
                 number = numbers[outcome.key]
                 self._note(number, by_key[outcome.key], outcome)
-                for pending in outcome.continuations:
-                    self._follow(number, pending, outcome.store, queue)
+                self._follow(number, outcome, queue, has_result=waiting.has_result)
             for delayed in result.delayed:
                 number = numbers[delayed.pending.id.removesuffix(RETRY_SUFFIX)]
                 self.unrehearsed[number] = "a block asked to be called again later"
@@ -272,12 +318,14 @@ class Side:
             result.embedded |= again.embedded
         return result
 
-    def _note_changes(self, result: BatchResult, numbers: Mapping[str, int]) -> None:
+    def _note_changes(
+        self, result: BatchResult, numbers: Mapping[str, int], *, has_result: bool
+    ) -> None:
         for key, (name, last_change) in self._batch_changes.items():
             if name not in self.changes:
                 self.first_changes[name] = 0
                 self.changes[name] = ChangeLog()
-            self.changes[name].note(last_change, numbers[key])
+            self.changes[name].note(last_change, numbers[key], has_result=has_result)
         self._batch_changes.clear()
         plan = self._current.plan if self._current is not None else None
         for name in result.marks:
@@ -285,32 +333,51 @@ class Side:
             self._vectors.fill(self.stores.get(name), wanted=wanted)
 
     def _follow(
-        self,
-        number: int,
-        pending: Pending,
-        memory_id: str,
-        queue: deque[tuple[Sequence[Work], str]],
+        self, number: int, outcome: Outcome, queue: deque[Waiting], *, has_result: bool
     ) -> None:
-        """Run a continuation later, unless it waits for what a rehearsal does not have."""
+        """Add the continuations of an outcome that can run to the queue."""
         assert self._current is not None
         plan = self._current.plan
+        for pending in outcome.continuations:
+            is_full = len(queue) >= self._limits.max_cascade
+            known = self._prepare_next(number, pending, is_full=is_full)
+            if known is None:
+                self._forget(outcome.store, pending.id)
+                continue
+            follows = has_result or pending.is_deferred_call
+            queue.append(Waiting([from_pending(known, plan)], outcome.store, follows))
+
+    def _prepare_next(self, number: int, pending: Pending, *, is_full: bool) -> Pending | None:
+        """Return a continuation to run, with the kept result if it is a deferred call. None if it
+        waits for what a rehearsal does not have, or if too many wait.
+        """
+        assert self._current is not None
         if pending.flow is not None:
             self.unrehearsed[number] = f"{pending.agent} lets messages wait (wf_flow)"
-        elif pending.is_deferred_call:
-            subscriber = plan.subscriber(pending.agent)
-            block = subscriber.block if subscriber is not None else ""
-            request = orjson.dumps(parse_request(pending)).decode()
-            self._notes_of(number).requests.append(Requested(pending.agent, block, request))
-            self._count_bytes(len(request))
-            self.unrehearsed[number] = (
-                f"{pending.agent} waits for the answer to a request ({block}), which is not kept"
-            )
-        elif len(queue) < self._limits.max_cascade:
-            queue.append(([from_pending(pending, plan)], memory_id))
-            return
-        else:
+            return None
+        if is_full:
             self._notes_of(number).dead_letters.append(Failed(pending.agent, "too many messages"))
-        self._forget(memory_id, pending.id)
+            return None
+        if pending.is_deferred_call:
+            return self._find_result(number, pending, self._current.plan)
+        return pending
+
+    def _find_result(self, number: int, pending: Pending, plan: Plan) -> Pending | None:
+        """Note a deferred call. Return it with its kept result, None if there is none."""
+        subscriber = plan.subscriber(pending.agent)
+        assert subscriber is not None  # it has made the call
+        request = orjson.dumps(parse_request(pending)).decode()
+        noted = Requested(pending.agent, subscriber.block, request)
+        self._notes_of(number).requests.append(noted)
+        self._count_bytes(len(request))
+        result = self._results.take(pending, subscriber)
+        if result is not None:
+            return pending._replace(result=result)
+        self.unrehearsed[number] = (
+            f"{pending.agent} waits for the answer to a request ({subscriber.block}), which is not "
+            "kept"
+        )
+        return None
 
     def _forget(self, memory_id: str, key: str) -> None:
         """Delete the pending row of a continuation."""

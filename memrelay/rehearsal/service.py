@@ -30,7 +30,7 @@ from memrelay.memory.engine.copy import (
 from memrelay.memory.engine.memory_id import list_stores
 from memrelay.memory.engine.timestamps import format_time
 from memrelay.memory.errors import MemoryFault, RecordNotFound, Refused
-from memrelay.memory.models.inputs.packing import KeptInput
+from memrelay.memory.models.inputs.packing import BUNDLE_DIGITS, KeptInput
 from memrelay.memory.models.rehearsals.rehearsals import (
     CreateRehearsal,
     Rehearsal,
@@ -162,7 +162,9 @@ class Rehearsals:
             since_ms = running.until_ms
         copied = copy_stores(self.root, folder, plan.uid, names, (since_ms, running.until_ms))
         running.check()
-        inputs = copied.inputs if request.messages is None else _make_inputs(request, copied)
+        inputs, results = copied.inputs, copied.results
+        if request.messages is not None:
+            inputs, results = _make_inputs(request, copied), []
         if not inputs:
             raise Refused(
                 "no input of the pipeline is kept in this period: set `inputs_days` in its bundle, "
@@ -174,7 +176,7 @@ class Rehearsals:
             running.created_ms,
             copied.since_ms,
             running.until_ms,
-            self._find_versions(plan.uid, (copied.since_ms, running.until_ms)),
+            self._find_versions(plan.uid, (copied.since_ms, running.until_ms), inputs),
             orjson.dumps(request.bundle),
             plan.timezone,
             shared.limits,
@@ -183,17 +185,22 @@ class Rehearsals:
             questions=request.questions,
             notes=_make_notes(copied),
         )
-        write_setup(folder, setup, inputs)
+        write_setup(folder, setup, inputs, results)
         running.process = RehearsalProcess(folder)
         running.check()
         return running.process.run()
 
-    def _find_versions(self, uid: str, period: tuple[int, int]) -> list[DeployedBundle]:
-        """Return the versions that served in the period, the first one first."""
+    def _find_versions(
+        self, uid: str, period: tuple[int, int], inputs: Sequence[KeptInput]
+    ) -> list[DeployedBundle]:
+        """Return the versions that served in the period, and those under which its inputs ran, the
+        first one first.
+        """
         versions = self._ask(self._shared.catalog.versions(uid))
+        served = find_served(versions, period, {one.bundle for one in inputs})
         return [
             DeployedBundle(one.version, one.deployed_at, one.hash, source)
-            for one in reversed(list(_serving(versions, period))[:MOST_VERSIONS])
+            for one in reversed(served[:MOST_VERSIONS])
             if (source := self._ask(self._shared.catalog.source(one.hash))) is not None
         ]
 
@@ -293,8 +300,22 @@ def cut_page(report: dict[str, Any], start: int, nbytes: int) -> tuple[dict[str,
     return page, None
 
 
+def find_served(
+    versions: Sequence[Deployed], period: tuple[int, int], bundles: Collection[str]
+) -> list[Deployed]:
+    """Return the versions of a period, and those under which inputs ran: `bundles` has the first
+    digits of their hashes. The newest is the first one, in `versions` too.
+    """
+    served = list(_serving(versions, period))
+    missing = {*bundles} - {one.hash[:BUNDLE_DIGITS] for one in served}
+    for one in versions:
+        if (digits := one.hash[:BUNDLE_DIGITS]) in missing:
+            missing.remove(digits)
+            served.append(one)
+    return sorted(served, key=lambda one: -one.version)
+
+
 def _serving(versions: Sequence[Deployed], period: tuple[int, int]) -> Iterator[Deployed]:
-    """Yield the versions of a period. `versions` has the newest first."""
     for one in versions:
         if one.deployed_at < period[1]:
             yield one

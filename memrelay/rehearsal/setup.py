@@ -2,6 +2,7 @@
 
 - `setup`: the period, the bundles and the limits
 - `inputs`: the inputs in the order in which they ran
+- `results`: the results of their deferred calls
 - `then/`: the stores as they were, for the bundles of the time; `candidate/`: the same stores
 - `report.json`: the result, which the child process writes
 """
@@ -17,10 +18,12 @@ from memrelay.memory.models.inputs.packing import KeptInput
 from memrelay.memory.search.embedding.embedder import Model
 from memrelay.worker.limits import WorkerLimits
 
-SETUP, INPUTS, REPORT = "setup", "inputs", "report.json"
+SETUP, INPUTS, RESULTS, REPORT = "setup", "inputs", "results", "report.json"
 THEN, CANDIDATE = SIDES = ("then", "candidate")
 # Inputs of a rehearsal, at most.
 MAX_INPUTS = 200_000
+# Bytes of the results of their deferred calls, at most.
+MAX_RESULT_BYTES = 64 << 20
 
 
 class DeployedBundle(Struct, frozen=True):
@@ -57,10 +60,13 @@ class Setup(Struct, frozen=True):
     notes: list[str] = []
 
 
-def write_setup(folder: Path, setup: Setup, inputs: Sequence[KeptInput]) -> None:
+def write_setup(
+    folder: Path, setup: Setup, inputs: Sequence[KeptInput], results: Sequence[KeptInput]
+) -> None:
     """Write the files that the child process reads."""
     (folder / SETUP).write_bytes(msgspec.msgpack.encode(setup))
     (folder / INPUTS).write_bytes(msgspec.msgpack.encode(inputs))
+    (folder / RESULTS).write_bytes(msgspec.msgpack.encode(results))
 
 
 def read_setup(folder: Path) -> Setup:
@@ -71,3 +77,8 @@ def read_setup(folder: Path) -> Setup:
 def read_inputs(folder: Path) -> list[KeptInput]:
     """Return the inputs in a folder."""
     return msgspec.msgpack.decode((folder / INPUTS).read_bytes(), type=list[KeptInput])
+
+
+def read_results(folder: Path) -> list[KeptInput]:
+    """Return the results of deferred calls in a folder."""
+    return msgspec.msgpack.decode((folder / RESULTS).read_bytes(), type=list[KeptInput])

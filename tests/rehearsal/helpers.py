@@ -106,4 +106,4 @@ def prepare(
     copied = copy_stores(live.root, folder, uid, live.plan.all_stores, (since_ms, until_ms))
     source = orjson.dumps(candidate | {"inputs_days": 7})
     made = Setup("r1", uid, until_ms, copied.since_ms, until_ms, live.versions, source, **setup)
-    write_setup(folder, made, copied.inputs)
+    write_setup(folder, made, copied.inputs, copied.results)

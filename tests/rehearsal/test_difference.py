@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from memrelay.memory.records.record import DEFAULT_KIND
 from memrelay.rehearsal.difference import diff_words
@@ -314,6 +315,20 @@ def test_each_input_runs_under_the_version_of_its_time(tmp_path: Path) -> None:
     assert len(report["versions"]) == 2
     (record,) = report["records"]
     assert record["fields"] == {"kind": ["fact", "observation"]}, record
+
+
+def test_an_input_that_arrived_before_a_deploy_runs_as_it_did_after_it(tmp_path: Path) -> None:
+    live = LivePipeline(tmp_path / "live", BUNDLE)
+    early = live.entry("/write tea")
+    fact = make_bundle("p", WRITE, make_memory("write", kind="fact"))
+    live.deploy(fact)
+    live.run(replace(early, plan=live.plan))
+
+    report = live.rehearse(tmp_path / "r", fact)
+    live.close()
+
+    assert report["inputs"]["rehearsed"] == 1
+    assert report["equal"], format_report(report)
 
 
 def test_rates_delay_nothing_and_bursts_are_not_rehearsed(tmp_path: Path) -> None:

@@ -21,9 +21,10 @@ from memrelay.memory.models.inputs.table import INSERT, MAX_ROWS
 from memrelay.memory.operations import Context
 from memrelay.pipelines.check import check
 from memrelay.pipelines.plan import Plan
+from memrelay.worker.run.continuations import store_result
 from memrelay.worker.run.inputs import Entry
 from memrelay.worker.run.store_features import find_features, find_inputs_days
-from tests.support.bundles import make_bundle, make_memory, make_relay
+from tests.support.bundles import make_agent, make_bundle, make_memory, make_relay
 from tests.support.locks import locked
 from tests.worker.test_batch import make_batch
 
@@ -59,6 +60,25 @@ def read_rows(stores: OpenStores, memory_id: str) -> list[list[KeptInput]]:
     return [unpack(data) for (data,) in found]
 
 
+def keep_result(stores: OpenStores, plan: Plan, ident: str, text: str, result: bytes) -> None:
+    """Run a message that leads to a request, and store the result."""
+    (outcome,) = make_batch(make_entry(plan, ident, text)).run(stores).outcomes
+    (pending,) = outcome.continuations
+    assert store_result(stores, outcome.store, pending._replace(result=result), plan)
+
+
+def make_asking_plan(days: float = 7) -> Plan:
+    """Return a plan in which `/ask` sends a request with a secret."""
+    args = {
+        "url": "https://example.org/{{ text }}",
+        "headers": {"key": {"secret": "env:KEY", "prefix": "Bearer "}},
+    }
+    asking = make_agent("bot", "http_request", args, senders="dispatch_ask")
+    keeping = make_memory("write", senders="bot", memory_id=A)
+    relay = make_relay("ask", "^/ask (.*)")
+    return Plan(check(make_bundle("p", relay, asking, keeping, inputs_days=days)).accepted())
+
+
 def ids(stores: OpenStores, memory_id: str) -> list[list[str]]:
     return [[one.id for one in row] for row in read_rows(stores, memory_id)]
 
@@ -79,6 +99,18 @@ def test_each_store_keeps_one_row_of_a_batch_in_the_order_of_its_inputs(tmp_path
     (row,) = read_rows(stores, A)
     assert row[0].fields == [*entries[0].fields[:6], b"hop", b"2"]
     assert row[1].fields == entries[2].fields
+    stores.close_all()
+
+
+def test_each_input_has_the_version_under_which_it_ran(tmp_path: Path) -> None:
+    """An input that waits for a retry keeps its version, so a batch may have several."""
+    old, new = make_plan(7), make_plan(6)
+    stores = open_stores(tmp_path, new)
+    make_batch(make_entry(old, "1-0", "/a one"), make_entry(new, "2-0", "/a two")).run(stores)
+
+    (row,) = read_rows(stores, A)
+    assert [one.bundle for one in row] == [old.hash[:16], new.hash[:16]]
+    assert row[0].bundle != row[1].bundle
     stores.close_all()
 
 
@@ -158,6 +190,80 @@ def test_a_shared_store_keeps_the_inputs_of_the_pipelines_that_ask_for_it(tmp_pa
 
     assert [(one.uid, one.id) for one in read_rows(stores, A)[0]] == [("", "1-0"), ("r", "3-0")]
     stores.close_all()
+
+
+def test_the_result_of_a_request_is_kept_beside_its_input(tmp_path: Path) -> None:
+    plan = make_asking_plan()
+    stores = open_stores(tmp_path, plan)
+    texts = {"1-0": "/ask tea", "2-0": "/ask tea", "3-0": "/ask milk"}
+    for ident, text in texts.items():
+        keep_result(stores, plan, ident, text, b'{"value":{"status":200}}')
+
+    rows = read_rows(stores, A)
+    results = [(one.id, one.result) for row in rows for one in row if one.result is not None]
+
+    assert ids(stores, A) == [[ident] for ident in texts for _ in "ab"]
+    assert [ident for ident, _ in results] == [*texts]
+    assert {(one.agent, one.data) for _, one in results} == {("bot_", b'{"value":{"status":200}}')}
+    assert [one.call_id for _, one in results] == [f"p/{ident}.2+0" for ident in texts]
+    digests = [one.digest for _, one in results]
+    assert digests[0] == digests[1] != digests[2]
+    assert "example.org" not in repr(rows) and "env:KEY" not in repr(rows)
+    reader = read_only(stores.get(A))
+    context = Context(0, "", 1 << 20, str, pipeline="p", open_existing=lambda: [(0, reader)])
+    listed = list_inputs(stores.get(A), ListInputs(), context)
+    assert [one.id for one in listed.items] == [*texts]
+    stores.close_all()
+
+
+def test_results_are_small_and_kept_only_by_pipelines_that_ask_for_it(tmp_path: Path) -> None:
+    """A row has up to 30 bytes besides its data."""
+    plan, other = make_asking_plan(), make_asking_plan(0)
+    stores = open_stores(tmp_path, plan)
+    keep_result(stores, other, "1-0", "/ask tea", b"{}")
+    assert ids(stores, A) == []
+
+    result = b'{"value":{"status":200,"headers":{"content-type":"application/json"},"json":[1]}}'
+    keep_result(stores, plan, "2-0", "/ask tea", result)
+
+    sizes = [
+        size for (size,) in stores.get(A).connection.execute("SELECT length(data) FROM inputs")
+    ]
+    assert len(sizes) == 2 and sizes[1] + 30 <= len(result) + 120
+    stores.close_all()
+
+
+def test_a_result_expires_with_its_input(tmp_path: Path) -> None:
+    plan = make_asking_plan()
+    stores = open_stores(tmp_path, plan)
+    keep_result(stores, plan, f"{START_MS}-0", "/ask tea", b"{}")
+    keep_result(stores, plan, f"{START_MS + DAY_MS}-0", "/ask tea", b"{}")
+
+    assert delete_expired(stores.get(A), START_MS + 7 * DAY_MS + 1, 90, 7).gone >= 2
+
+    assert ids(stores, A) == [[f"{START_MS + DAY_MS}-0"]] * 2
+    stores.close_all()
+
+
+def test_an_erasure_removes_results_that_quote_and_those_of_removed_inputs(tmp_path: Path) -> None:
+    plan = make_asking_plan()
+    stores = open_stores(tmp_path, plan)
+    keep_result(stores, plan, "1-0", "/ask tea", b'{"value":"my secret"}')
+    keep_result(stores, plan, "2-0", "/ask a secret", b'{"value":"tea"}')
+    keep_result(stores, plan, "3-0", "/ask milk", b'{"value":"white"}')
+
+    with stores.get(A).transaction() as tx:
+        tx.erasures.silence(lambda data: b"secret" in data, lambda _: False, bytes, bytes)
+
+    assert ids(stores, A) == [["1-0"], ["3-0"], ["3-0"]]
+    stores.close_all()
+
+
+def test_rows_of_earlier_versions_are_read(tmp_path: Path) -> None:
+    fields = [b"swarm", b"chat", b"data", b"{}"]
+    (old,) = unpack(pack([(1, 0, "", fields)]))  # type: ignore[list-item]
+
+    assert old == KeptInput(1, 0, "", fields, "", None)
 
 
 def test_inputs_expire_and_their_keys_stay_as_long_as_they(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ message asks for it.
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from memrelay.memory.engine.inbox import Pending
 from memrelay.memory.engine.memory_id import built_in_name
 from memrelay.memory.engine.models import load
 from memrelay.memory.engine.table import StoreTable
@@ -64,6 +65,13 @@ class Feature(StoreTable):
         and Outcome of the worker. It precedes `complete`.
         """
 
+    def answered(self, pending: Pending, plan: Any, digest: bytes) -> None:
+        """Note the result of a deferred call, in the transaction that stores it.
+
+        `plan` is the version that asked for it (Plan of the worker), and `digest` that of its
+        request.
+        """
+
     def complete(self) -> None:
         """Write what is buffered, before the commit."""
 
@@ -80,6 +88,7 @@ class WritePath:
         self.changed = tuple(one.changed for one in hooks if _overrides(one, "changed"))
         self.selected = tuple(one.selected for one in hooks if _overrides(one, "selected"))
         self.ran = tuple(one.ran for one in hooks if _overrides(one, "ran"))
+        self.answered = tuple(one.answered for one in hooks if _overrides(one, "answered"))
         self.complete: tuple[Callable[[], None], ...] = tuple(
             one.complete for one in hooks if _overrides(one, "complete")
         )

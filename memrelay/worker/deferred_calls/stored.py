@@ -1,11 +1,18 @@
 """The request and the result of a deferred call, as JSON in its pending row."""
 
+from hashlib import sha256
 from typing import Any
 
+import msgspec
 import orjson
+from pydantic_core import to_json
 
-from memrelay.blocks.contract import DeferredCall, Got
+from memrelay.blocks.contract import AsyncBlock, DeferredCall, Got
+from memrelay.bus.codec import decode_kept, encode_kept
 from memrelay.memory.engine.inbox import Pending
+from memrelay.pipelines.plan import PlannedAgent
+
+DIGEST_BYTES = 16
 
 
 class DeferredCallTooLarge(Exception):
@@ -40,6 +47,21 @@ def parse_order(pending: Pending) -> str:
     """Return the order of a row's deferred call, "" for the default."""
     order: str = orjson.loads(pending.request or b"{}")["order"]
     return order
+
+
+def make_request_digest(pending: Pending, subscriber: PlannedAgent) -> bytes:
+    """Return the digest of everything that decides the result of a deferred call: its block and
+    its request; of an async block, its arguments and its message.
+
+    These have the references of secrets, so no secret is in it. The order of the call does not
+    count.
+    """
+    request = orjson.dumps(parse_request(pending), option=orjson.OPT_SORT_KEYS)
+    parts = [subscriber.block.encode(), request]
+    if isinstance(subscriber.executor, AsyncBlock):
+        message = encode_kept(decode_kept(pending.data))  # without its trace context
+        parts += [to_json(subscriber.args, fallback=repr), message]
+    return sha256(msgspec.msgpack.encode(parts)).digest()[:DIGEST_BYTES]
 
 
 def pack_again(got: Got | None) -> bytes | None:

@@ -19,7 +19,7 @@ from memrelay.memory.engine.stores import OpenStores
 from memrelay.pipelines.plan import Plan
 from memrelay.worker.deferred_calls.open_deferred_calls import OpenDeferredCall, OpenDeferredCalls
 from memrelay.worker.deferred_calls.runner import Ended
-from memrelay.worker.deferred_calls.stored import pack_error
+from memrelay.worker.deferred_calls.stored import make_request_digest, pack_error
 from memrelay.worker.errors import TooManyMessages
 from memrelay.worker.limits import WorkerLimits
 from memrelay.worker.run.busy_retry import BusyRetry
@@ -259,7 +259,7 @@ class Continuations:
             return
         pending = pending._replace(result=ended.result, due=now_ms, attempts=0)
         is_kept = await self._retry.in_thread(
-            partial(_keep_result, name=memory_id, pending=pending)
+            partial(store_result, name=memory_id, pending=pending, plan=deferred_call.plan)
         )
         self._shared.checkpoint("deferred call result stored")
         if not is_kept or self.deferred_calls.is_dropped(pending.id):  # an erasure deletes the row
@@ -417,10 +417,20 @@ def _put_off(stores: OpenStores, name: str, pending: Pending) -> None:
         store.pending.put_off(pending)
 
 
-def _keep_result(stores: OpenStores, name: str, pending: Pending) -> bool:
+def store_result(stores: OpenStores, name: str, pending: Pending, plan: Plan) -> bool:
+    """Store the result of a deferred call in its pending row. Return whether the row exists.
+
+    `plan` is the version that asked for it.
+    """
     with stores.get(name).transaction() as store:
         store.inbox.clear_deferred_call_attempts(pending.id)
-        return store.pending.keep_result(pending)
+        is_kept = store.pending.keep_result(pending)
+        hooks = store.records.path.answered
+        if hooks and is_kept and (subscriber := plan.subscriber(pending.agent)) is not None:
+            digest = make_request_digest(pending, subscriber)
+            for hook in hooks:
+                hook(pending, plan, digest)
+        return is_kept
 
 
 def _count_crashes(stores: OpenStores, name: str, weights: Mapping[str, int]) -> dict[str, int]:

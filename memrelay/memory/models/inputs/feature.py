@@ -1,12 +1,15 @@
-"""The feature that keeps the inputs of a batch, in the transaction of their inbox rows."""
+"""The feature that keeps the inputs of a batch, in the transaction of their inbox rows, and the
+results of their deferred calls.
+"""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from memrelay.memory.engine.features import Feature
 from memrelay.memory.engine.feed import ChangeFeed
+from memrelay.memory.engine.inbox import Pending
 from memrelay.memory.engine.store import Store
-from memrelay.memory.models.inputs.packing import InputFields, pack
+from memrelay.memory.models.inputs.packing import BUNDLE_DIGITS, InputFields, KeptResult, pack
 from memrelay.memory.models.inputs.table import DAY_MS, InputTable, owner_of
 
 # Fields of an entry that belong to one delivery, and not to the input.
@@ -15,7 +18,8 @@ PUBLISHED, TRACEPARENT = b"published", b"traceparent"
 
 
 class KeptInputs(Feature):
-    """Keeps the inputs of pipelines with `inputs_days`, one row for each batch.
+    """Keeps the inputs of pipelines with `inputs_days`, one row for each batch. The result of a
+    deferred call has a row of its own, in the transaction that stores it.
 
     Continuations are not kept: a replay of their first input leads to them again. Inputs that an
     inbox answers ran before, and their row is there already.
@@ -25,7 +29,7 @@ class KeptInputs(Feature):
         super().__init__(store)
         self._table, self._feed = store.table(InputTable), store.table(ChangeFeed)
         self._keys = store.inbox.keys
-        self._owner = owner_of(store.memory_id)
+        self._store_owner = owner_of(store.memory_id)
         self._new: list[InputFields] = []
 
     def ran(self, inputs: Sequence[tuple[Any, Any]]) -> None:
@@ -42,7 +46,20 @@ class KeptInputs(Feature):
             fields = getattr(work, "fields", None) or _fields_of(work)
             if len(fields) > 4:
                 fields = list(_kept_fields(fields, plan.public))
-            yield int(ms), int(number), "" if plan.uid == self._owner else plan.uid, fields
+            yield int(ms), int(number), self._owner(plan.uid), fields, plan.hash[:BUNDLE_DIGITS]
+
+    def answered(self, pending: Pending, plan: Any, digest: bytes) -> None:
+        """Take the result of a deferred call. It expires with the input that led to the call."""
+        if not plan.inputs_days or pending.result is None:
+            return
+        ms, _, number = pending.root.partition("-")
+        result = KeptResult(digest, pending.agent, pending.deferred_call_id, pending.result)
+        bundle = plan.hash[:BUNDLE_DIGITS]
+        self._new.append((int(ms), int(number), self._owner(plan.uid), [], bundle, result))
+
+    def _owner(self, uid: str) -> str:
+        """Return the uid to keep for a pipeline, "" for the one that has the store."""
+        return "" if uid == self._store_owner else uid
 
     def complete(self) -> None:
         """Add the row. Idempotency keys stay for as long as an input that has one."""

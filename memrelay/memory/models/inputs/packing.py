@@ -27,19 +27,37 @@ FREQUENT = (
     b'{"from":"User","id":"me","args":[{"username":"User","text":"/write ",'
     b'"timestamp":17"timestamp":18,"type":"text/plain"}]}swarm\xa4chat\xc4\x04data\xc4'
 )
+# Digits of a version's hash that each of its inputs has. Repeated, they cost a byte.
+BUNDLE_DIGITS = 16
+
+
+class KeptResult(Struct, frozen=True, array_like=True):
+    """The result of a deferred call that an input has led to, as JSON in `data`.
+
+    `digest` is that of its request, which is not kept. `agent` is the alias, and `call_id` the id
+    of the deferred call.
+    """
+
+    digest: bytes
+    agent: str
+    call_id: str
+    data: bytes
 
 
 class KeptInput(Struct, frozen=True, array_like=True):
-    """An input as it arrived.
+    """An input as it arrived, or the `result` of a deferred call that it has led to.
 
     `ms` and `number` are the two parts of its id. `fields` alternates the names and values of its
-    entry. `uid` is its pipeline, "" for the pipeline that has the store.
+    entry; a result has none. `uid` is its pipeline, "" for the pipeline that has the store.
+    `bundle` are the first digits of the hash of the version under which it ran, "" in older rows.
     """
 
     ms: int
     number: int
     uid: str
     fields: list[bytes]
+    bundle: str = ""
+    result: KeptResult | None = None
 
     @property
     def id(self) -> str:
@@ -56,7 +74,9 @@ class KeptInput(Struct, frozen=True, array_like=True):
 
 
 # The same fields as a tuple, which is made faster.
-InputFields = tuple[int, int, str, list[bytes]]
+InputFields = (
+    tuple[int, int, str, list[bytes], str] | tuple[int, int, str, list[bytes], str, KeptResult]
+)
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(list[KeptInput]).decode
 

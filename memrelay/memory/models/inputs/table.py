@@ -1,4 +1,4 @@
-"""The rows of kept inputs."""
+"""The rows of kept inputs, and of the results of their deferred calls."""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -56,6 +56,14 @@ class InputTable(StoreTable):
         """Yield (number, inputs) of the rows from number `first` on that may have inputs of the
         period, among MAX_ROWS numbers.
         """
+        for n, kept in self.rows_with_results(first, since_ms, until_ms):
+            if inputs := [one for one in kept if one.result is None]:
+                yield n, inputs
+
+    def rows_with_results(
+        self, first: int, since_ms: int, until_ms: int
+    ) -> Iterator[tuple[int, list[KeptInput]]]:
+        """Yield what `rows` yields, and the results of the deferred calls of these inputs."""
         for n, data in self._connection.execute(SELECT, (first, since_ms, until_ms)):
             yield n, unpack(data)
 
@@ -73,11 +81,19 @@ class InputErasure(ModelErasure):
         self._owner = owner_of(store.memory_id)
 
     def silence(self, has_erased: Erases) -> int:
-        """Remove the inputs with an erased text, and return their number."""
-        run, removed = self._connection.execute, 0
+        """Remove the inputs and results with an erased text, and return their number.
+
+        The results of an input, which come behind it, go with it.
+        """
+        run, removed, gone = self._connection.execute, 0, set[tuple[str, str]]()
         for (n,) in list(run("SELECT n FROM inputs ORDER BY n")):
             inputs = unpack(run("SELECT data FROM inputs WHERE n = ?", (n,)).get)
-            kept = [one for one in inputs if not any(map(has_erased, self._texts(one)))]
+            kept = list[KeptInput]()
+            for one in inputs:
+                if (one.uid, one.id) in gone or any(map(has_erased, self._texts(one))):
+                    gone.add((one.uid, one.id))
+                else:
+                    kept.append(one)
             if len(kept) < len(inputs):
                 removed += len(inputs) - len(kept)
                 if kept:
@@ -87,5 +103,10 @@ class InputErasure(ModelErasure):
         return removed
 
     def _texts(self, one: KeptInput) -> tuple[bytes, ...]:
-        """Return everything that may quote a record: the key in stores, the data and the id."""
-        return f"{one.uid or self._owner}/{one.id}".encode(), one.field(b"data"), one.field(b"id")
+        """Return everything that may quote a record: the key in stores, the data and the id; or
+        the key of the call and its result.
+        """
+        key = f"{one.uid or self._owner}/{one.id}".encode()
+        if one.result is not None:
+            return key, one.result.call_id.encode(), one.result.data
+        return key, one.field(b"data"), one.field(b"id")
