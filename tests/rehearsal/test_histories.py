@@ -154,7 +154,7 @@ def check_seed(seed: int, root: Path) -> Counter[str]:
 
 
 def test_the_rerun_of_a_history_with_ended_workers_equals_the_live_stores(tmp_path: Path) -> None:
-    happened = sum((check_seed(seed, tmp_path / str(seed)) for seed in range(6)), Counter[str]())
+    happened = sum((check_seed(seed, tmp_path / str(seed)) for seed in range(3)), Counter[str]())
 
     assert all(happened[sort] for sort in ("ended", "retried", "steps", "public")), happened
 
@@ -163,5 +163,5 @@ def test_the_rerun_of_a_history_with_ended_workers_equals_the_live_stores(tmp_pa
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("hundred", range(10))
 def test_the_reruns_of_many_histories_equal_the_live_stores(hundred: int, tmp_path: Path) -> None:
-    for seed in range(100 * hundred + 6, 100 * hundred + 106):
+    for seed in range(100 * hundred + 3, 100 * hundred + 103):
         check_seed(seed, tmp_path / str(seed))
