@@ -32,7 +32,7 @@ PAUSE_S, POLL_S, APPENDED_TOGETHER = 0.005, 0.2, 1000
 
 def send_inputs(system: TestSystem, count: int) -> None:
     """Send the inputs to rehearse, and wait until they have run."""
-    entry = {"swarm": "chat", "data": make_envelope(TEXT)}
+    entry: dict[Any, Any] = {"swarm": "chat", "data": make_envelope(TEXT)}
     for first in range(0, count, APPENDED_TOGETHER):
         pipe = system.client.redis.pipeline(transaction=False)
         for _ in range(min(APPENDED_TOGETHER, count - first)):

@@ -36,7 +36,8 @@ from memrelay.worker.run.store_features import find_features
 from tests.rehearsal.helpers import START_MS
 from tests.support.bundles import Json
 
-LIMITS = WorkerLimits()
+# The size of a batch does not depend on the load of the machine.
+LIMITS = WorkerLimits(batch_s=600.0)
 RULES = OutgoingRules(any_port=True, open_for=frozenset({"http"}))
 # How often the worker ends at a checkpoint, and how often the next commits fail: a few in a row.
 ENDS, FAILS, FAILURES = 0.05, 0.03, 6
