@@ -59,6 +59,8 @@ class LiveWorker:
     def __init__(self, root: Path, bundles: Sequence[Json], seed: int) -> None:
         self.root, self.now_ms, self.random = root, START_MS, random.Random(seed)
         self.plans: dict[str, Plan] = {}
+        # The plan of each version, by the hash of its bundle.
+        self._deployed: dict[str, Plan] = {}
         self.versions: dict[str, list[DeployedBundle]] = {}
         # The entries of each pipeline that are not acknowledged.
         self.entries: dict[str, list[Entry]] = {}
@@ -93,11 +95,14 @@ class LiveWorker:
         self.stores.compose(find_features(list(self.plans.values()), self.stores))
 
     def deploy(self, bundle: Json) -> None:
-        """Make a bundle the next version of its pipeline, which has no inputs under way."""
+        """Make a bundle the next version of its pipeline. What waits in a store runs under the
+        version that left it there.
+        """
         checked = check(bundle | {"inputs_days": 7}).accepted()
-        plan = self.plans[checked.uid] = Plan(checked)
+        plan = self.plans[checked.uid] = self._deployed[checked.hash] = Plan(checked)
         versions = self.versions.setdefault(plan.uid, [])
-        self.entries.setdefault(plan.uid, [])
+        entries = self.entries.get(plan.uid, [])
+        self.entries[plan.uid] = [Entry(one.id, plan, one.fields) for one in entries]
         number = len(versions) + 1
         versions.append(DeployedBundle(number, self._tick(), checked.hash, checked.source))
         self._compose()
@@ -164,7 +169,7 @@ class LiveWorker:
             if one[0].pipeline == plan.uid and not one[0].is_deferred_call
         ]
         later = due[: self.random.randint(0, len(due))]
-        work: list[Work] = [*entries, *(from_pending(one, plan) for one, _ in later)]
+        work: list[Work] = [*entries, *(self._continue(one) for one, _ in later)]
         if not work:
             return
         self._running = work
@@ -185,12 +190,15 @@ class LiveWorker:
             self.pending[delayed.pending.id] = delayed.pending, delayed.memory_id
             self.counts["retried"] += 1
 
+    def _continue(self, pending: Pending) -> Work:
+        return from_pending(pending, self._deployed[pending.bundle])
+
     def _make_requests(self) -> None:
         """Make some of the requests, and store their answers."""
         for pending, name in list(self.pending.values()):
             if not pending.is_deferred_call or self.random.random() < 0.5:
                 continue
-            plan = self.plans[pending.pipeline]
+            plan = self._deployed[pending.bundle]
             result = asyncio.run(_execute(pending, plan))
             self.counts["requests"] += 1
             self._pass("executed")
