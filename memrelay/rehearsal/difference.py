@@ -122,6 +122,7 @@ def leave_out_unrehearsed(difference: Difference, then: Side, candidate: Side) -
         decisions=select(difference.decisions),
         messages=select(difference.messages),
         dead_letters=select(difference.dead_letters),
+        deliveries=select(difference.deliveries),
     )
 
 

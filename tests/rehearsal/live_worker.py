@@ -1,5 +1,6 @@
 """A worker in this process without a bus, which ends at checkpoints and starts again."""
 
+import asyncio
 import random
 from collections.abc import Mapping, Sequence
 from itertools import count
@@ -14,14 +15,19 @@ from memrelay.bus.codec import encode, make_mid
 from memrelay.bus.keys import PublicSwarm
 from memrelay.bus.message import new_message
 from memrelay.bus.replication import Replication
+from memrelay.guarded_http.rules import OutgoingRules
 from memrelay.memory.engine.inbox import Pending
 from memrelay.memory.engine.stores import OpenStores
 from memrelay.pipelines.check import check
 from memrelay.pipelines.plan import Plan
+from memrelay.pipelines.secret_references import NO_SECRETS
 from memrelay.rehearsal.setup import DeployedBundle
+from memrelay.worker.deferred_calls.bus_operations import BusOperations
+from memrelay.worker.deferred_calls.execute import execute
 from memrelay.worker.deliver.settled import SettledInputs
 from memrelay.worker.limits import WorkerLimits
 from memrelay.worker.run.batch import Batch, BatchContext
+from memrelay.worker.run.continuations import store_result
 from memrelay.worker.run.crash_isolation import CrashIsolation
 from memrelay.worker.run.inputs import Entry, Work, from_pending
 from memrelay.worker.run.outcome import Outcome, PublicMessageLimit
@@ -30,7 +36,9 @@ from memrelay.worker.run.store_features import find_features
 from tests.rehearsal.helpers import START_MS
 from tests.support.bundles import Json
 
-LIMITS = WorkerLimits()
+# The size of a batch does not depend on the load of the machine.
+LIMITS = WorkerLimits(batch_s=600.0)
+RULES = OutgoingRules(any_port=True, open_for=frozenset({"http"}))
 # How often the worker ends at a checkpoint, and how often the next commits fail: a few in a row.
 ENDS, FAILS, FAILURES = 0.05, 0.03, 6
 
@@ -44,18 +52,21 @@ class LiveWorker:
 
     It ends at random checkpoints between two steps. Then the next one has what is committed, and
     gets all entries that are not acknowledged again. A store may refuse a commit, so that its
-    inputs are retried. Public messages become inputs of all pipelines that listen.
+    inputs are retried. Public messages become inputs of all pipelines that listen. A request is
+    made again if the worker ends before it has stored the answer.
     """
 
     def __init__(self, root: Path, bundles: Sequence[Json], seed: int) -> None:
         self.root, self.now_ms, self.random = root, START_MS, random.Random(seed)
         self.plans: dict[str, Plan] = {}
+        # The plan of each version, by the hash of its bundle.
+        self._deployed: dict[str, Plan] = {}
         self.versions: dict[str, list[DeployedBundle]] = {}
         # The entries of each pipeline that are not acknowledged.
         self.entries: dict[str, list[Entry]] = {}
         # The answers to calls, by the id of their input.
         self.answers: dict[str, bytes] = {}
-        self.counts = {"ended": 0, "retried": 0, "steps": 0, "public": 0}
+        self.counts = {"ended": 0, "retried": 0, "steps": 0, "public": 0, "requests": 0}
         self._running: list[Work] = []
         self._failures = 0
         self._start()
@@ -84,11 +95,14 @@ class LiveWorker:
         self.stores.compose(find_features(list(self.plans.values()), self.stores))
 
     def deploy(self, bundle: Json) -> None:
-        """Make a bundle the next version of its pipeline, which has no inputs under way."""
+        """Make a bundle the next version of its pipeline. What waits in a store runs under the
+        version that left it there.
+        """
         checked = check(bundle | {"inputs_days": 7}).accepted()
-        plan = self.plans[checked.uid] = Plan(checked)
+        plan = self.plans[checked.uid] = self._deployed[checked.hash] = Plan(checked)
         versions = self.versions.setdefault(plan.uid, [])
-        self.entries.setdefault(plan.uid, [])
+        entries = self.entries.get(plan.uid, [])
+        self.entries[plan.uid] = [Entry(one.id, plan, one.fields) for one in entries]
         number = len(versions) + 1
         versions.append(DeployedBundle(number, self._tick(), checked.hash, checked.source))
         self._compose()
@@ -117,6 +131,7 @@ class LiveWorker:
         while turns > 0 and (self.pending or any(self.entries.values())):
             turns -= 1
             try:
+                self._make_requests()
                 self._run_batch(self.random.choice(list(self.plans.values())))
             except WorkerEnded:
                 self.counts["ended"] += 1
@@ -148,9 +163,13 @@ class LiveWorker:
     def _run_batch(self, plan: Plan) -> None:
         """Run what a pipeline has to do, then publish, acknowledge and forget it."""
         entries = self.entries[plan.uid][: self.random.randint(1, 6)]
-        due = [one for one in self.pending.values() if one[0].pipeline == plan.uid]
+        due = [
+            one
+            for one in self.pending.values()
+            if one[0].pipeline == plan.uid and not one[0].is_deferred_call
+        ]
         later = due[: self.random.randint(0, len(due))]
-        work: list[Work] = [*entries, *(from_pending(one, plan) for one, _ in later)]
+        work: list[Work] = [*entries, *(self._continue(one) for one, _ in later)]
         if not work:
             return
         self._running = work
@@ -170,6 +189,23 @@ class LiveWorker:
         for delayed in result.delayed:
             self.pending[delayed.pending.id] = delayed.pending, delayed.memory_id
             self.counts["retried"] += 1
+
+    def _continue(self, pending: Pending) -> Work:
+        return from_pending(pending, self._deployed[pending.bundle])
+
+    def _make_requests(self) -> None:
+        """Make some of the requests, and store their answers."""
+        for pending, name in list(self.pending.values()):
+            if not pending.is_deferred_call or self.random.random() < 0.5:
+                continue
+            plan = self._deployed[pending.bundle]
+            result = asyncio.run(_execute(pending, plan))
+            self.counts["requests"] += 1
+            self._pass("executed")
+            answered = pending._replace(result=result)
+            assert store_result(self.stores, name, answered, plan)
+            self._pass("deferred call result stored")
+            self.pending[pending.id] = answered, name
 
     def _publish(self, outcome: Outcome) -> None:
         """Note the answer, and add the public messages to the inputs of all that listen."""
@@ -201,3 +237,13 @@ class LiveWorker:
         for pending in outcome.continuations:
             self.pending[pending.id] = pending, outcome.store
             self.counts["steps"] += 1
+
+
+async def _execute(pending: Pending, plan: Plan) -> bytes:
+    """Return the result of a deferred call."""
+    subscriber, bus = plan.subscriber(pending.agent), BusOperations(Address(), NO_SECRETS, RULES)
+    assert subscriber is not None
+    try:
+        return await execute(bus, pending, subscriber, LIMITS.message_bytes)
+    finally:
+        await bus.close()

@@ -157,8 +157,8 @@ def store_bytes(root: Path, count: int, *, with_keys: bool) -> int:
 
 
 def make_two_stores() -> Plan:
-    """Return a plan in which `/a` and `/b` write to two stores."""
-    relays = [make_relay(name, f"^/{name} (.*)") for name in "ab"]
+    """Return a plan in which `/a` and `/b` write to two stores, and `/both` to both."""
+    relays = [make_relay(name, f"^/(?:{name}|both) (.*)") for name in "ab"]
     keepers = [
         make_memory(
             "write", senders=f"dispatch_{name}", memory_id=f"instances/p/{name}", alias=name
@@ -200,6 +200,32 @@ def test_a_batch_continues_after_a_busy_store(tmp_path: Path) -> None:
     assert [outcome.id for outcome in result.outcomes] == list(texts)
     assert [outcome.dead_letter for outcome in result.outcomes] == [None] * 3
     assert [bool(outcome.messages) for outcome in result.outcomes] == [True, False, True]
+    stores.close_all()
+
+
+def test_a_step_continues_although_another_store_failed_after_its_commit(tmp_path: Path) -> None:
+    plan, stores = make_two_stores(), OpenStores(tmp_path, 10)
+    commits = 0
+
+    def fail_second_commit(step: str) -> None:
+        nonlocal commits
+        commits += step == "before commit"
+        if (step, commits) == ("before commit", 2):
+            raise StoreBusy("the disk is full")
+
+    settled, limits = SettledInputs(Replication.of(Address())), WorkerLimits(batch_s=10)
+    context = BatchContext(
+        limits, settled, CrashIsolation(), PublicMessageLimit(), checkpoint=fail_second_commit
+    )
+    work = [make_entry(plan, "1-0", "/both tea"), make_entry(plan, "2-0", "/b milk")]
+    batch = Batch(work, context, Retries(limits, {}, 0))
+    with pytest.raises(StoreBusy):
+        batch.run(stores)
+
+    first, _ = batch.run(stores).outcomes
+
+    pending = stores.get(first.store).pending.all()
+    assert pending and list(first.continuations) == pending
     stores.close_all()
 
 

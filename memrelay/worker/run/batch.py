@@ -15,6 +15,7 @@ from memrelay.logs import get_logger
 from memrelay.memory.admission import StoppedTooLate
 from memrelay.memory.engine.connection import translate_errors
 from memrelay.memory.engine.features import FEED
+from memrelay.memory.engine.inbox import Pending
 from memrelay.memory.engine.records import is_repeated_guid
 from memrelay.memory.engine.stores import OpenStores
 from memrelay.memory.errors import StoreBroken, StoreBusy, StoreFenced, VectorPending
@@ -120,6 +121,8 @@ class Batch:
         self._until_s = 0.0  # the end of the batch, as `time.perf_counter` counts
         # What policies found in the input that has failed, each with its replacement.
         self._found_in_failed: dict[str, str] = {}
+        # By key: what follows inputs that were committed before another store failed.
+        self._continuations: dict[str, tuple[Pending, ...]] = {}
         # Made by `run`.
         self._stores: OpenStores
         self._cascade: Cascade
@@ -168,6 +171,7 @@ class Batch:
                 size = self._run_inputs(self._rest[:count], outcomes)
                 self._commit(outcomes)
         except (StoreBusy, StoreBroken, StoreFenced):
+            self._keep_continuations(outcomes)
             self._roll_back()
             raise
         # The fault of a block fails only its message, never the batch or the worker.
@@ -176,6 +180,7 @@ class Batch:
             if subscriber is not None:
                 error.add_note(subscriber_note(subscriber.agent.alias, subscriber.block))
             self._found_in_failed = {}
+            self._keep_continuations(outcomes)
             self._roll_back()
             return len(outcomes), error
         self._result.outcomes += outcomes
@@ -230,6 +235,7 @@ class Batch:
             # Announce the changes of the input, because a crash may have prevented that.
             if repeated.store and (store := self._stores.get(repeated.store)).has_feature(FEED):
                 self._result.changes[repeated.store] = store.feed.last
+            repeated.continuations = self._continuations.get(work.key, ())
             return repeated
         if work.replay_entry:
             if work.key in self._gone:
@@ -319,6 +325,14 @@ class Batch:
             del touched[memory_id]
             settled.pop(memory_id, None)
             self._checkpoint("committed")
+
+    def _keep_continuations(self, outcomes: Sequence[Outcome]) -> None:
+        """Keep what follows committed inputs: an inbox answers their repetition without it."""
+        self._continuations |= {
+            one.key: one.continuations
+            for one in outcomes
+            if one.continuations and one.store not in self._cascade.touched
+        }
 
     def _roll_back(self) -> None:
         for store in self._cascade.touched.values():
