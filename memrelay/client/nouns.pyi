@@ -254,7 +254,8 @@ class RemoteDocuments(Noun):
         """Store a document, in place of the one with its uri."""
     async def search(self, pipeline: str, collection: str, query: str, *, top_k: int = 5,
             min_score: float | None = None, mode: Literal["hybrid", "semantic", "fts"] = "hybrid",
-            filter: JsonObject | None = None, as_of: str = "") -> DocumentHits:
+            filter: JsonObject | None = None, receipt: bool | str = False,
+            as_of: str = "") -> DocumentHits:
         """Find documents, entries of a named memory or records of a store, best first."""
 
 class RemoteEndpoints(Noun):
@@ -383,7 +384,8 @@ class RemoteFacts(Noun):
         """List facts in pages, the newest change first. Of equal times, the later arrival is
         first."""
     async def recall(self, pipeline: str, key: str, *, agent_id: str = "", user_id: str = "",
-            session_id: str = "", store: str = "", idempotency_key: str | None = None) -> FactView:
+            session_id: str = "", receipt: bool | str = False, store: str = "",
+            idempotency_key: str | None = None) -> FactView:
         """Return a fact as facts.get does, and count the access. The count adds no history."""
     async def search(self, pipeline: str, query: str, *, agent_id: str = "", user_id: str = "",
             session_id: str = "", fact_types: Strings = (), min_confidence: float = 0.5,
@@ -527,7 +529,8 @@ class RemoteItems(Noun):
         """Replace the sealed value of an internal entry. Grants and settings of agents do not
         count."""
     async def search(self, pipeline: str, query: str, *, agent: str, stores: Strings = (),
-            limit: int = 10, user: str = "", chat: str = "") -> ItemHits:
+            limit: int = 10, receipt: bool | str = False, user: str = "",
+            chat: str = "") -> ItemHits:
         """Find entries by their words and their meaning, best first."""
 
 class RemoteKnowledge(Noun):
@@ -1112,7 +1115,8 @@ class BlockingDocuments(Noun):
         """Store a document, in place of the one with its uri."""
     def search(self, pipeline: str, collection: str, query: str, *, top_k: int = 5,
             min_score: float | None = None, mode: Literal["hybrid", "semantic", "fts"] = "hybrid",
-            filter: JsonObject | None = None, as_of: str = "") -> DocumentHits:
+            filter: JsonObject | None = None, receipt: bool | str = False,
+            as_of: str = "") -> DocumentHits:
         """Find documents, entries of a named memory or records of a store, best first."""
 
 class BlockingEndpoints(Noun):
@@ -1238,7 +1242,8 @@ class BlockingFacts(Noun):
         """List facts in pages, the newest change first. Of equal times, the later arrival is
         first."""
     def recall(self, pipeline: str, key: str, *, agent_id: str = "", user_id: str = "",
-            session_id: str = "", store: str = "", idempotency_key: str | None = None) -> FactView:
+            session_id: str = "", receipt: bool | str = False, store: str = "",
+            idempotency_key: str | None = None) -> FactView:
         """Return a fact as facts.get does, and count the access. The count adds no history."""
     def search(self, pipeline: str, query: str, *, agent_id: str = "", user_id: str = "",
             session_id: str = "", fact_types: Strings = (), min_confidence: float = 0.5,
@@ -1380,7 +1385,8 @@ class BlockingItems(Noun):
         """Replace the sealed value of an internal entry. Grants and settings of agents do not
         count."""
     def search(self, pipeline: str, query: str, *, agent: str, stores: Strings = (),
-            limit: int = 10, user: str = "", chat: str = "") -> ItemHits:
+            limit: int = 10, receipt: bool | str = False, user: str = "",
+            chat: str = "") -> ItemHits:
         """Find entries by their words and their meaning, best first."""
 
 class BlockingKnowledge(Noun):
@@ -1946,7 +1952,7 @@ class EmbeddedDocuments(Noun):
         """Store a document, in place of the one with its uri."""
     def search(self, collection: str, query: str, *, top_k: int = 5, min_score: float | None = None,
             mode: Literal["hybrid", "semantic", "fts"] = "hybrid", filter: JsonObject | None = None,
-            as_of: str = "") -> DocumentHits:
+            receipt: bool | str = False, as_of: str = "") -> DocumentHits:
         """Find documents, entries of a named memory or records of a store, best first."""
 
 class EmbeddedEndpoints(Noun):
@@ -2059,8 +2065,8 @@ class EmbeddedFacts(Noun):
             valid_at: str | None = "", as_of: str = "") -> FactPage:
         """List facts in pages, the newest change first. Of equal times, the later arrival is
         first."""
-    def recall(self, key: str, *, agent_id: str = "", user_id: str = "",
-            session_id: str = "") -> FactView:
+    def recall(self, key: str, *, agent_id: str = "", user_id: str = "", session_id: str = "",
+            receipt: bool | str = False) -> FactView:
         """Return a fact as facts.get does, and count the access. The count adds no history."""
     def search(self, query: str, *, agent_id: str = "", user_id: str = "", session_id: str = "",
             fact_types: Strings = (), min_confidence: float = 0.5, limit: int = 10,
@@ -2185,7 +2191,7 @@ class EmbeddedItems(Noun):
         """Replace the sealed value of an internal entry. Grants and settings of agents do not
         count."""
     def search(self, query: str, *, agent: str, stores: Strings = (), limit: int = 10,
-            user: str = "", chat: str = "") -> ItemHits:
+            receipt: bool | str = False, user: str = "", chat: str = "") -> ItemHits:
         """Find entries by their words and their meaning, best first."""
 
 class EmbeddedKnowledge(Noun):

@@ -190,14 +190,18 @@ def test_a_turn_leaves_receipts_of_what_its_tools_have_read(
 ) -> None:
     asked = Asked(system, model, tools="records_search, recall")
     guid = asked.operate("records.create", {"content": "Ada drinks tea"})["guid"]
-    asked.operate("facts.set", {"key": "tea", "value": "green"})
-    model.script.extend([calls(("records_search", {"query": "tea"})), "Tea."])
+    fact = asked.operate("facts.set", {"key": "tea", "value": "green"})["fact"]["id"]
+    reads = ("records_search", {"query": "tea"}), ("recall", {"key": "tea"})
+    model.script.extend([calls(*reads), "Tea."])
     ident = asked.send("What does Ada drink?")
     assert asked.answer(ident) == "Tea."
 
-    (receipt,) = asked.operate("receipts.list", {"message": ident})["items"]
-    assert (receipt["operation"], receipt["agent"]) == ("records.search", "bot")
-    assert [one["guid"] for one in receipt["found"]] == [guid]
+    receipts = asked.operate("receipts.list", {"message": ident})["items"]
+    found = {
+        (receipt["operation"], receipt["agent"]): [one["guid"] for one in receipt["found"]]
+        for receipt in receipts
+    }
+    assert found == {("records.search", "bot"): [guid], ("facts.recall", "bot"): [fact]}
 
 
 @pytest.mark.parametrize("content", ["", " ", "bad"])

@@ -145,6 +145,39 @@ def test_a_call_leaves_a_receipt_if_it_asks_for_one(web_system: WebSystem) -> No
     assert verify(web_system, uid, named["id"])["verified"]
 
 
+def test_a_recall_of_a_fact_leaves_its_receipt_in_its_transaction(web_system: WebSystem) -> None:
+    uid = web_system.deploy(*make_commands())
+    fact = call(web_system.system, uid, "facts.set", {"key": "tea", "value": "green"})["fact"]
+    call(web_system.system, uid, "facts.recall", {"key": "tea", "receipt": "answer-1"})
+
+    (receipt,) = list_receipts(web_system, uid, message="answer-1")
+    assert (receipt["operation"], receipt["question"]) == ("facts.recall", {"key": "tea"})
+    assert [(one["guid"], one["version"]) for one in receipt["found"]] == [(fact["id"], 1)]
+
+
+def test_searches_of_documents_and_items_leave_receipts(web_system: WebSystem) -> None:
+    uid = web_system.deploy(*make_commands())
+    given = {"collection": "docs", "uri": "a", "text": "green tea from the hills"}
+    call(web_system.system, uid, "documents.put", given)
+    guid = write(web_system, uid, "green tea in a pot")
+    for number, collection in enumerate(("docs", f"store:instances/{uid}/memories")):
+        asked = {"collection": collection, "query": "tea", "mode": "fts", "receipt": f"a{number}"}
+        found = call(web_system.system, uid, "documents.search", asked)["items"]
+        (receipt,) = list_receipts(web_system, uid, message=f"a{number}")
+        named = [(one["guid"], one["version"]) for one in receipt["found"]]
+        assert named == [(found[0]["id"], 1)]
+    assert found[0]["id"] == guid
+    refused = run_on(web_system.system, "receipt", uid, receipt["id"], "--verify")
+    assert refused.code != 0 and "several stores" in refused.err
+
+    item = {"agent": "a1", "store": "a1", "key": "drink", "value": "jasmine tea"}
+    call(web_system.system, uid, "items.put", item)
+    asked = {"agent": "a1", "query": "tea", "receipt": "b"}
+    call(web_system.system, uid, "items.search", asked)
+    (receipt,) = list_receipts(web_system, uid, message="b")
+    assert [one["version"] for one in receipt["found"]] == [1]
+
+
 def test_a_bundle_can_keep_digests_of_the_questions(web_system: WebSystem) -> None:
     uid = web_system.deploy(*make_agents(), receipts_question="digest")
     write(web_system, uid, "tea")

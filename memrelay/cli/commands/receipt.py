@@ -25,6 +25,8 @@ Verify = Annotated[
     ),
 ]
 PAUSE_S = 0.2
+# Operations whose `as_of` must be a time.
+OF_SEVERAL_STORES = ("documents.search",)
 # Scores are 32-bit numbers.
 PRECISION = 1e-6
 Json = dict[str, Any]
@@ -64,6 +66,11 @@ async def verify_receipt(requester: Requester, uid: str, kept: Json, wait_s: flo
     operation = all_operations().get(kept["operation"])
     if operation is None or not (operation.takes_receipt and operation.takes_as_of):
         fail(f"the receipt is of {kept['operation']}, which cannot run again in an earlier state")
+    if operation.name in OF_SEVERAL_STORES:
+        fail(
+            f"the receipt is of {kept['operation']}, which reads several stores: no change of one "
+            "of them has the state of all"
+        )
     question = kept["question"]
     if question is None or "digest" in question:
         why = "it was erased" if question is None else "the bundle keeps only digests"

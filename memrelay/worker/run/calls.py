@@ -17,6 +17,7 @@ from memrelay.memory.admission import Stops, run_stoppable, settle
 from memrelay.memory.engine.idempotency import CALL_KEY_PREFIX, ProducerKey
 from memrelay.memory.engine.inbox import Inbox
 from memrelay.memory.engine.memory_id import built_in_store, is_closed
+from memrelay.memory.engine.models import list_hooks, load
 from memrelay.memory.engine.open_for_read import ReadableStores, read_only
 from memrelay.memory.engine.store import Store
 from memrelay.memory.errors import InvalidInput, PolicyStop, Refused
@@ -77,6 +78,7 @@ def carry_out(
         origin=(call.actor, "", *work.via),
         input_id=work.id,
         review_days=work.plan.review_days,
+        keep_receipt=_keep_digest if work.plan.only_digests else _keep_receipt,
     )
     tx = begin(memory_id)
     if not (tx.records.path.admit and call.operation.mutates):
@@ -91,6 +93,21 @@ def carry_out(
         return output
 
     return memory_id, answer_with(call.operation, run) or b""
+
+
+def _keep_receipt(*read: Any) -> None:
+    """Add the receipt of (operation, store, input, output, context) to the transaction."""
+    _add_receipt(read[1], load(list_hooks("receipt")[0])(*read))
+
+
+def _keep_digest(*read: Any) -> None:
+    """Add such a receipt with a digest in place of the question."""
+    _add_receipt(read[1], load(list_hooks("receipt")[0])(*read).without_question())
+
+
+def _add_receipt(tx: Store, receipt: Any) -> None:
+    table: Any = tx.table(load(list_hooks("receipt_table")[0]))
+    table.add_all([receipt])
 
 
 class CallRunner:

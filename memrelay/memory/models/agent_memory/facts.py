@@ -369,8 +369,16 @@ def missing_fact(which: str) -> RecordNotFound:
     return RecordNotFound(f"no fact has {which}; use facts.list or facts.search to find facts")
 
 
+@dataclass(frozen=True, slots=True)
+class RecallFact(FactName):
+    """The fact to recall, by its key."""
+
+    receipt: Receipt = False
+    """Whether to leave a receipt (docs/receipts.md), or the id of the answer that will use it."""
+
+
 @operation("facts.recall", access="read", mutates=True, store="memories", any_store=True)
-def recall(tx: Transaction, request: FactName, context: Context) -> FactView:
+def recall(tx: Transaction, request: RecallFact, context: Context) -> FactView:
     """Return a fact as facts.get does, and count the access. The count adds no history.
 
     Raises RecordNotFound: when no visible fact has the key.

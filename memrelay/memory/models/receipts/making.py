@@ -4,11 +4,14 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields, replace
 from typing import Any, NamedTuple
 
+from memrelay.memory.engine.models import find_key_table
 from memrelay.memory.engine.store import Transaction
 from memrelay.memory.models.receipts.packing import MAX_FOUND, RANKING, Fingerprint, Receipt
 from memrelay.memory.models.receipts.table import ReceiptTable
 from memrelay.memory.operations import RECEIPT, Context, Found, Operation, Read
 from memrelay.memory.records.ids import ID, guid_of
+
+ITEM_KIND = "store.item"
 
 
 class Reader(NamedTuple):
@@ -73,7 +76,7 @@ def _add_numbers(
     of them are left out.
     """
     guids = [guid for guid, _ in found]
-    if operation.begin is None:
+    if operation.name not in OF_SEVERAL:
         numbers = tx.table(ReceiptTable).numbers(guids)
         return [(guid, numbers.get(guid), score) for guid, score in found]
     known: dict[str, int] = {}
@@ -108,21 +111,48 @@ def _find_facts(tx: Transaction, output: Any) -> Iterable[Found]:
     return ((fact.id, None) for fact in output.items)
 
 
+def _find_fact(tx: Transaction, output: Any) -> Iterable[Found]:
+    yield output.id, None
+
+
+def _find_entries(tx: Transaction, output: Any) -> Iterable[Found]:
+    """Hits of shared stores have no guids, but the values of their keys."""
+    table = tx.table(find_key_table(ITEM_KIND))
+    for hit in output.items:
+        stored = table.find(hit.store, hit.namespace, hit.key, hit.owner)
+        if stored is not None:
+            yield stored.state.guid, hit.score
+
+
+def _find_documents(tx: Transaction, output: Any) -> Iterable[Found]:
+    return _find_named(output.items)
+
+
 def _find_items(tx: Transaction, output: Any) -> Iterable[Found]:
     """Items of a recipe may also be pairs, events and nodes, which are no records."""
     items = output["finalOutput"]
-    for item in items if isinstance(items, list) else ():
+    return _find_named(items if isinstance(items, list) else ())
+
+
+def _find_named(items: Iterable[Any]) -> Iterable[Found]:
+    """Yield the records of items with an id, which may be the id of an entry."""
+    for item in items:
         ident = item.get("id") if isinstance(item, dict) else None
         if isinstance(ident, str):
             entry = ID.fullmatch(ident)
             yield "-".join(entry.groups()[2:]) if entry else ident, item.get("score")
 
 
+# Operations that read several stores.
+OF_SEVERAL = ("recipes.execute", "documents.search")
 # How to find the records in the output of each operation with `receipt`.
 FINDERS: dict[str, Callable[[Transaction, Any], Iterable[Found]]] = {
     "records.search": _find_hits,
     "knowledge.search": _find_knowledge,
     "knowledge.context": _find_context,
     "facts.search": _find_facts,
+    "facts.recall": _find_fact,
+    "items.search": _find_entries,
+    "documents.search": _find_documents,
     "recipes.execute": _find_items,
 }

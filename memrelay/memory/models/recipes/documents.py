@@ -29,7 +29,7 @@ from memrelay.memory.models.named_memories.memories import KIND as ENTRY_KIND
 from memrelay.memory.models.named_memories.table import MemoryTable
 from memrelay.memory.models.recipes import DOCUMENT_KIND
 from memrelay.memory.models.recipes.table import RecipeTables
-from memrelay.memory.operations import Context, operation
+from memrelay.memory.operations import Context, Receipt, operation
 from memrelay.memory.records.data import checked, kept_data, load_json
 from memrelay.memory.records.filters import Filter
 from memrelay.memory.records.ids import make_id, uid_of_store
@@ -444,6 +444,8 @@ class SearchDocuments:
     filter: Filter | None = None
     """Only records that pass this filter (docs/filters.md). `data` of a document has `uri`, `title`
     and `metadata`."""
+    receipt: Receipt = False
+    """Whether to leave a receipt (docs/receipts.md), or the id of the answer that will use it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,7 +43,7 @@ from memrelay.memory.models.shared_stores.item import (
     view_state,
 )
 from memrelay.memory.models.shared_stores.table import ItemTable, Listing, Position
-from memrelay.memory.operations import Context, operation
+from memrelay.memory.operations import Context, Receipt, operation
 from memrelay.memory.records.optimistic_locking import refuse_other_version
 from memrelay.memory.records.paging import (
     MOST_ESCAPED,
@@ -353,6 +353,8 @@ class SearchItems(Identity):
     """Only these stores. By default all that the agent can use. Others are ignored."""
     limit: Annotated[int, Field(ge=1, le=MOST_HITS)] = 10
     """The maximum number of entries."""
+    receipt: Receipt = False
+    """Whether to leave a receipt (docs/receipts.md), or the id of the answer that will use it."""
 
 
 @dataclass(frozen=True, slots=True)
