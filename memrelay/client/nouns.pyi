@@ -55,6 +55,7 @@ from memrelay.memory.models.named_memories.memories import (
     MemoryView,
     WrittenEntry,
 )
+from memrelay.memory.models.provenance.listing import OriginList
 from memrelay.memory.models.receipts.listing import ReceiptList, ReceiptView, RecordUseList
 from memrelay.memory.models.recipes.assembly import (
     AssembledContext,
@@ -750,6 +751,9 @@ class RemoteRecords(Noun):
             offset: int = 0, valid_at: str | None = "", store: str = "",
             as_of: str = "") -> RecordPage:
         """List records by kind, scope, source, tags and filter, in pages. Writes shift no page."""
+    async def origin(self, pipeline: str, guid: str, *, limit: int = 50, cursor: str = "",
+            store: str = "") -> OriginList:
+        """Return where each state of a record came from, the latest first."""
     async def put(self, pipeline: str, items: JsonObjects, *, store: str = "",
             idempotency_key: str | None = None) -> PutOutput:
         """Write items of a LangGraph store (records of kind memory.item), all in one
@@ -1551,6 +1555,9 @@ class BlockingRecords(Noun):
             offset: int = 0, valid_at: str | None = "", store: str = "",
             as_of: str = "") -> RecordPage:
         """List records by kind, scope, source, tags and filter, in pages. Writes shift no page."""
+    def origin(self, pipeline: str, guid: str, *, limit: int = 50, cursor: str = "",
+            store: str = "") -> OriginList:
+        """Return where each state of a record came from, the latest first."""
     def put(self, pipeline: str, items: JsonObjects, *, store: str = "",
             idempotency_key: str | None = None) -> PutOutput:
         """Write items of a LangGraph store (records of kind memory.item), all in one
@@ -2280,6 +2287,8 @@ class EmbeddedRecords(Noun):
             sort: Literal["arrival", "created_at", "updated_at", "uses"] = "arrival",
             offset: int = 0, valid_at: str | None = "", as_of: str = "") -> RecordPage:
         """List records by kind, scope, source, tags and filter, in pages. Writes shift no page."""
+    def origin(self, guid: str, *, limit: int = 50, cursor: str = "") -> OriginList:
+        """Return where each state of a record came from, the latest first."""
     def put(self, items: JsonObjects) -> PutOutput:
         """Write items of a LangGraph store (records of kind memory.item), all in one
         transaction."""

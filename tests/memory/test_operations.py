@@ -53,6 +53,7 @@ EXPECTED = {
     "receipts.get": ("admin", False),
     "receipts.list": ("admin", False),
     "records.uses": ("admin", False),
+    "records.origin": ("admin", False),
     "waiting_messages.list": ("read", False),
     "checkpoints.copy": ("write", True),
     "checkpoints.delete": ("delete", True),

@@ -63,3 +63,7 @@ def test_records_have_the_origin_of_their_requests(
     ]
     (note,) = system.rows(uid, ORIGINS, "notes")
     assert note[2:] == ("webhook:github", "verified", "", "note_")
+    guid = system.rows(uid, "SELECT guid FROM records WHERE content = 'two'")[0][0]
+    page = ask(web_system.url, "GET", f"/pipelines/{uid}/memory/{guid}", b"", key.headers)
+    shown = page.body.decode()
+    assert "Where this came from" in shown and f"key <bdi>{key.id}</bdi>" in shown

@@ -4,6 +4,7 @@ from memrelay.memory.engine.models import Model, Rows
 
 MODEL = Model(
     name="provenance",
+    nouns={"records": ("listing",)},
     rows=(Rows("origins", row="id", before_records=True),),
     erase="erasure:OriginErasure",
 )

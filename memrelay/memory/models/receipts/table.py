@@ -9,6 +9,7 @@ import orjson
 
 from memrelay.memory.engine.erasures import Erases, ModelErasure
 from memrelay.memory.engine.quotes import Matcher
+from memrelay.memory.engine.retention import make_time_prefix
 from memrelay.memory.engine.table import StoreTable
 
 if TYPE_CHECKING:
@@ -19,6 +20,8 @@ INSERT = "INSERT INTO receipts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 GET = "SELECT * FROM receipts WHERE id = ?"
 # Receipts that `page` looks at, at most. That takes about 20 ms.
 MAX_READ = 20_000
+# Ids that `list_ids` returns, at most.
+MAX_IDS = 20
 END = "SELECT id FROM receipts WHERE id >= ? AND id < ? ORDER BY id DESC LIMIT 1 OFFSET ?"
 NUMBERS = "SELECT guid, number FROM records WHERE guid IN (SELECT value FROM json_each(?))"
 # What a user may have written.
@@ -65,7 +68,7 @@ class Wanted(NamedTuple):
 class ReceiptTable(StoreTable):
     """Adds and reads receipts inside the store's open transaction."""
 
-    READS = ("find", "find_end", "new_id", "numbers", "page")
+    READS = ("find", "find_end", "list_ids", "new_id", "numbers", "page")
 
     def __init__(self, store: "Store") -> None:
         super().__init__(store)
@@ -94,6 +97,12 @@ class ReceiptTable(StoreTable):
     def find_end(self, first: str, before: str) -> str:
         """Return the last id that `page` looks at, "" if it reads to the end."""
         return self._connection.execute(END, (first, before, MAX_READ - 1)).get or ""
+
+    def list_ids(self, pipeline: str, input_id: str, period_ms: tuple[int, int]) -> list[str]:
+        """Return the ids of the receipts of the answer to an input, which were left in a period."""
+        first, before = map(make_time_prefix, period_ms)
+        wanted = Wanted(pipeline, input=input_id)
+        return [one.id for one in self.page(wanted, first, before, MAX_IDS)]
 
     def page(self, wanted: Wanted, first: str, before: str, limit: int) -> Iterator[Receipt]:
         """Yield receipts with ids from `first` on and below `before`, the newest first."""
