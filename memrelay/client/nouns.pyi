@@ -56,6 +56,7 @@ from memrelay.memory.models.named_memories.memories import (
     WrittenEntry,
 )
 from memrelay.memory.models.provenance.listing import OriginList
+from memrelay.memory.models.provenance.undo import Undone
 from memrelay.memory.models.receipts.listing import ReceiptList, ReceiptView, RecordUseList
 from memrelay.memory.models.recipes.assembly import (
     AssembledContext,
@@ -781,6 +782,12 @@ class RemoteRecords(Noun):
     async def touch(self, pipeline: str, guids: Strings, *, store: str = "",
             idempotency_key: str | None = None) -> Touched:
         """Restart the time to live of items of a LangGraph store (records of kind memory.item)."""
+    async def undo(self, pipeline: str, *, key: str = "", source: str = "", way_in: str = "",
+            since: str = "", until: str = "", label: str = "", dry_run: bool = False,
+            limit: int = 500, cursor: str = "", store: str = "",
+            idempotency_key: str | None = None) -> Undone:
+        """Take back changes of one writer, import, turn or period, in steps. A repeat has no
+        effect."""
     async def update(self, pipeline: str, guid: str, *, content: str | None = None,
             kind: str | None = None, scope: str | None = None, source: str | None = None,
             tags: Strings | None = None, key: str | None = None, owner: str | None = None,
@@ -1585,6 +1592,12 @@ class BlockingRecords(Noun):
     def touch(self, pipeline: str, guids: Strings, *, store: str = "",
             idempotency_key: str | None = None) -> Touched:
         """Restart the time to live of items of a LangGraph store (records of kind memory.item)."""
+    def undo(self, pipeline: str, *, key: str = "", source: str = "", way_in: str = "",
+            since: str = "", until: str = "", label: str = "", dry_run: bool = False,
+            limit: int = 500, cursor: str = "", store: str = "",
+            idempotency_key: str | None = None) -> Undone:
+        """Take back changes of one writer, import, turn or period, in steps. A repeat has no
+        effect."""
     def update(self, pipeline: str, guid: str, *, content: str | None = None,
             kind: str | None = None, scope: str | None = None, source: str | None = None,
             tags: Strings | None = None, key: str | None = None, owner: str | None = None,
@@ -2310,6 +2323,11 @@ class EmbeddedRecords(Noun):
         """Find records by their words or their meaning, best first."""
     def touch(self, guids: Strings) -> Touched:
         """Restart the time to live of items of a LangGraph store (records of kind memory.item)."""
+    def undo(self, *, key: str = "", source: str = "", way_in: str = "", since: str = "",
+            until: str = "", label: str = "", dry_run: bool = False, limit: int = 500,
+            cursor: str = "") -> Undone:
+        """Take back changes of one writer, import, turn or period, in steps. A repeat has no
+        effect."""
     def update(self, guid: str, *, content: str | None = None, kind: str | None = None,
             scope: str | None = None, source: str | None = None, tags: Strings | None = None,
             key: str | None = None, owner: str | None = None, data: JsonObject | None = None,

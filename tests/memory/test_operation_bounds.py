@@ -409,6 +409,7 @@ INPUTS: dict[str, tuple[Json, ...]] = {
     "records.history": (RECORD,),
     "records.uses": (RECORD,),
     "records.origin": (RECORD,),
+    "records.undo": ({"since": "0"}, {"source": "tester", "dry_run": True}),
     "records.import": ({"lines": []}, {"lines": "$lines"}, {"lines": "$long_line"}),
     "records.list": ({},),
     "records.put": ({"items": [{"scope": "s", "key": "k1", "data": {"value": {}}}]}, LARGE_PUT),

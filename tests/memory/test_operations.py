@@ -54,6 +54,7 @@ EXPECTED = {
     "receipts.list": ("admin", False),
     "records.uses": ("admin", False),
     "records.origin": ("admin", False),
+    "records.undo": ("admin", True),
     "waiting_messages.list": ("read", False),
     "checkpoints.copy": ("write", True),
     "checkpoints.delete": ("delete", True),

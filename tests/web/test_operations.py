@@ -61,9 +61,12 @@ def test_every_operation_has_its_derived_route_and_access(tmp_path: object) -> N
         ("POST", "/records/append"),
         *[("GET", f"/records/{{guid}}/{verb}") for verb in ("history", "uses", "origin")],
         ("POST", "/records/{guid}/restore"),
-        *[("POST", f"/records/{verb}") for verb in ("import", "erase", "erasures", "embed")],
+        *[
+            ("POST", f"/records/{verb}")
+            for verb in ("import", "erase", "erasures", "embed", "undo")
+        ],
         ("PUT", "/records"),
-        *[("POST", f"/records/{verb}") for verb in ("find", "remove", "scopes", "touch")],
+        *[("POST", f"/records/{verb}") for verb in ("find", "remove", "scopes", "touch", "undo")],
         *[
             (method, f"/{noun}{path}")
             for noun in ("memories", "entries")

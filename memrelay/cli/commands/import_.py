@@ -13,6 +13,7 @@ from memrelay.cli.composition import bus_address, fail, find_uid, make_seal_keys
 from memrelay.cli.foreign_import import (
     SHARE,
     ForeignImport,
+    explain_undo,
     import_foreign,
     make_label,
     split_calls,
@@ -251,6 +252,8 @@ def _import_export(
                 if "error" in answer:
                     fail(f"{answer['error']['detail']}. Imported before: {_summary(total)}")
                 total.update({name: answer["output"][name] for name in total})
+        if total["added"]:
+            explain_undo(pipeline, label)
         return total
 
     total = run(command)

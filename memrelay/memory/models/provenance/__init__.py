@@ -4,7 +4,8 @@ from memrelay.memory.engine.models import Model, Rows
 
 MODEL = Model(
     name="provenance",
-    nouns={"records": ("listing",)},
+    faces=("cli.commands.undo", "web.console.origin_reads"),
+    nouns={"records": ("listing", "undo")},
     rows=(Rows("origins", row="id", before_records=True),),
     erase="erasure:OriginErasure",
 )

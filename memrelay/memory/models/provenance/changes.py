@@ -23,6 +23,9 @@ class Made(NamedTuple):
     input_id: str
     # Whether the record existed in this state.
     exists: bool
+    # The number of the change in the store, and the reason that was given for it.
+    born: int = 0
+    reason: str = ""
 
 
 class _Earlier(NamedTuple):
@@ -36,6 +39,9 @@ class _Earlier(NamedTuple):
     ended_ms: int
     ended_by: int
     sequence: int | None
+    born: int
+    ended: int
+    reason: str
 
 
 def list_made(tx: Transaction, guid: str) -> list[Made]:
@@ -47,7 +53,8 @@ def list_made(tx: Transaction, guid: str) -> list[Made]:
     made: list[Made] = []
     if place is not None:
         state = place.state
-        now = _Earlier(state.number, True, state.origin, state.created_at, "", 0, 0, None)
+        about = "", 0, 0, None, state.born, 0, ""
+        now = _Earlier(state.number, True, state.origin, state.created_at, *about)
         made.append(_make(now, earlier[:1], guid))
     elif earlier:
         last = earlier[0]
@@ -59,8 +66,9 @@ def list_made(tx: Transaction, guid: str) -> list[Made]:
 
 def _without_text(version: Version) -> _Earlier:
     state, act = version.state, version.act
-    about = version.what, act.now_ms, version.ended_by, version.sequence
-    return _Earlier(state.number, version.there, state.origin, state.created_at, *about)
+    end = version.what, act.now_ms, version.ended_by, version.sequence
+    begin = state.number, version.there, state.origin, state.created_at
+    return _Earlier(*begin, *end, state.born, version.ended, act.reason)
 
 
 def _make(state: _Earlier, before: list[_Earlier], guid: str) -> Made:
@@ -70,8 +78,9 @@ def _make(state: _Earlier, before: list[_Earlier], guid: str) -> Made:
         # A time without the record has the origin of the deletion.
         origin = state.origin if state.there else last.ended_by
         input_id = "" if last.sequence is None else f"{last.ended_ms}-{last.sequence}"
-        return Made(state.number, last.what, last.ended_ms, origin, input_id, state.there)
+        about = last.what, last.ended_ms, origin, input_id, state.there
+        return Made(state.number, *about, last.ended, last.reason)
     if state.number == 1:
         created_at, input_id = state.created_at, input_of_guid(guid)
-        return Made(1, CREATE, created_at, state.origin, input_id, state.there)
-    return Made(state.number, "", 0, state.origin, "", state.there)
+        return Made(1, CREATE, created_at, state.origin, input_id, state.there, state.born)
+    return Made(state.number, "", 0, state.origin, "", state.there, state.born)
