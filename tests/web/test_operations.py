@@ -61,10 +61,7 @@ def test_every_operation_has_its_derived_route_and_access(tmp_path: object) -> N
         ("POST", "/records/append"),
         *[("GET", f"/records/{{guid}}/{verb}") for verb in ("history", "uses", "origin")],
         ("POST", "/records/{guid}/restore"),
-        *[
-            ("POST", f"/records/{verb}")
-            for verb in ("import", "erase", "erasures", "embed", "undo")
-        ],
+        *[("POST", f"/records/{verb}") for verb in ("import", "erase", "erasures", "embed")],
         ("PUT", "/records"),
         *[("POST", f"/records/{verb}") for verb in ("find", "remove", "scopes", "touch", "undo")],
         *[
