@@ -8,6 +8,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from shlex import quote
 from typing import Any, NamedTuple, TypeVar
 
 import orjson
@@ -15,7 +16,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from memrelay.bus.request import NewCall, Requester
-from memrelay.cli.composition import bus_address, fail, find_uid, is_listed
+from memrelay.cli.composition import bus_address, fail, find_uid, is_listed, note
 from memrelay.cli.operation_command import ACTOR
 from memrelay.cli.settings import Settings
 from memrelay.memory.engine.memory_id import built_in_store
@@ -87,6 +88,8 @@ async def import_foreign(settings: Settings, request: ForeignImport, report: Imp
             sender = _Sender(requester, uid, (request, map(advance, outcomes)), report)
             sender.may_replace = {key for key, is_edited in notes.items() if not is_edited}
             await sender.send_all(settings.bus.max_message_bytes // SHARE)
+        if report.counts["added"] and not request.dry_run:
+            explain_undo(request.pipeline, sender.label)
         if request.options.since is None:
             report.vanished = sorted(notes.keys() - sender.keys)
 
@@ -149,7 +152,12 @@ def _check_options(request: ForeignImport, source: Source) -> None:
 def make_label(name: str) -> str:
     """Return a name for an import, which no other import has. `name` is that of the file."""
     now = format_time(time.time_ns() // 1_000_000)
-    return f"{name[:MAX_NAME]} {now}"
+    return f"{name[:MAX_NAME]}@{now}"
+
+
+def explain_undo(pipeline: str, label: str) -> None:
+    """Print how to undo an import, for a person."""
+    note(f"to undo this import: memrelay undo {quote(pipeline)} --import {quote(label)}")
 
 
 class _Sender:
@@ -165,7 +173,7 @@ class _Sender:
         self._requester, self._uid, self._report = requester, uid, report
         self._request, self._outcomes = work
         path = self._request.given.path
-        self._label = make_label(self._request.url if path is None else path.name)
+        self.label = make_label(self._request.url if path is None else path.name)
         # Positions of the lines that no call has yet, "" for a line that is no item.
         self._positions: deque[str] = deque()
         self._running: deque[tuple[asyncio.Task[Any], list[str]]] = deque()
@@ -223,7 +231,7 @@ class _Sender:
         flags = {"skip_conflicts": True, "replace": replace}
         flags |= {"merge_entries": request.dedupe, "check_only": request.dry_run}
         store = built_in_store(self._uid, built_in) if built_in else request.store
-        data = orjson.dumps(fields | flags | {"label": self._label})
+        data = orjson.dumps(fields | flags | {"label": self.label})
         call = NewCall(self._uid, IMPORT, data, True, store, ACTOR)
         return await self._requester.call(call, request.wait_s)
 

@@ -60,6 +60,7 @@ GROUPS = {
         "export": "Print the active bundle of a pipeline, or its records.",
         "import": "Import the records of an export into a pipeline.",
         "erase": "Erase records permanently, with every copy of their text.",
+        "undo": "Undo the changes of one writer, import, turn or period.",
         "receipt": "Show what an answer was based on, and verify it.",
         "policy": "Try policies on a text, and on the records of a pipeline.",
         "reindex": "Recompute the vectors of a pipeline while it stays searchable.",

@@ -57,6 +57,8 @@ from memrelay.memory.models.named_memories.memories import (
 )
 from memrelay.memory.models.policies.policies import PolicyList, PolicyOutcome
 from memrelay.memory.models.policies.scanning import PoliciesApplied, PolicyScan, VerdictList
+from memrelay.memory.models.provenance.listing import OriginList
+from memrelay.memory.models.provenance.undo import Undone
 from memrelay.memory.models.receipts.listing import ReceiptList, ReceiptView, RecordUseList
 from memrelay.memory.models.recipes.assembly import (
     AssembledContext,
@@ -783,6 +785,9 @@ class RemoteRecords(Noun):
             offset: int = 0, valid_at: str | None = "", store: str = "",
             as_of: str = "") -> RecordPage:
         """List records by kind, scope, source, tags and filter, in pages. Writes shift no page."""
+    async def origin(self, pipeline: str, guid: str, *, limit: int = 50, cursor: str = "",
+            store: str = "") -> OriginList:
+        """Return where each state of a record came from, the latest first."""
     async def put(self, pipeline: str, items: JsonObjects, *, store: str = "",
             idempotency_key: str | None = None) -> PutOutput:
         """Write items of a LangGraph store (records of kind memory.item), all in one
@@ -810,6 +815,12 @@ class RemoteRecords(Noun):
     async def touch(self, pipeline: str, guids: Strings, *, store: str = "",
             idempotency_key: str | None = None) -> Touched:
         """Restart the time to live of items of a LangGraph store (records of kind memory.item)."""
+    async def undo(self, pipeline: str, *, key: str = "", source: str = "", way_in: str = "",
+            since: str = "", until: str = "", label: str = "", dry_run: bool = False,
+            limit: int = 500, cursor: str = "", store: str = "",
+            idempotency_key: str | None = None) -> Undone:
+        """Take back changes of one writer, import, turn or period, in steps. A repeat has no
+        effect."""
     async def update(self, pipeline: str, guid: str, *, content: str | None = None,
             kind: str | None = None, scope: str | None = None, source: str | None = None,
             tags: Strings | None = None, key: str | None = None, owner: str | None = None,
@@ -1635,6 +1646,9 @@ class BlockingRecords(Noun):
             offset: int = 0, valid_at: str | None = "", store: str = "",
             as_of: str = "") -> RecordPage:
         """List records by kind, scope, source, tags and filter, in pages. Writes shift no page."""
+    def origin(self, pipeline: str, guid: str, *, limit: int = 50, cursor: str = "",
+            store: str = "") -> OriginList:
+        """Return where each state of a record came from, the latest first."""
     def put(self, pipeline: str, items: JsonObjects, *, store: str = "",
             idempotency_key: str | None = None) -> PutOutput:
         """Write items of a LangGraph store (records of kind memory.item), all in one
@@ -1662,6 +1676,12 @@ class BlockingRecords(Noun):
     def touch(self, pipeline: str, guids: Strings, *, store: str = "",
             idempotency_key: str | None = None) -> Touched:
         """Restart the time to live of items of a LangGraph store (records of kind memory.item)."""
+    def undo(self, pipeline: str, *, key: str = "", source: str = "", way_in: str = "",
+            since: str = "", until: str = "", label: str = "", dry_run: bool = False,
+            limit: int = 500, cursor: str = "", store: str = "",
+            idempotency_key: str | None = None) -> Undone:
+        """Take back changes of one writer, import, turn or period, in steps. A repeat has no
+        effect."""
     def update(self, pipeline: str, guid: str, *, content: str | None = None,
             kind: str | None = None, scope: str | None = None, source: str | None = None,
             tags: Strings | None = None, key: str | None = None, owner: str | None = None,
@@ -2407,6 +2427,8 @@ class EmbeddedRecords(Noun):
             sort: Literal["arrival", "created_at", "updated_at", "uses"] = "arrival",
             offset: int = 0, valid_at: str | None = "", as_of: str = "") -> RecordPage:
         """List records by kind, scope, source, tags and filter, in pages. Writes shift no page."""
+    def origin(self, guid: str, *, limit: int = 50, cursor: str = "") -> OriginList:
+        """Return where each state of a record came from, the latest first."""
     def put(self, items: JsonObjects) -> PutOutput:
         """Write items of a LangGraph store (records of kind memory.item), all in one
         transaction."""
@@ -2428,6 +2450,11 @@ class EmbeddedRecords(Noun):
         """Find records by their words or their meaning, best first."""
     def touch(self, guids: Strings) -> Touched:
         """Restart the time to live of items of a LangGraph store (records of kind memory.item)."""
+    def undo(self, *, key: str = "", source: str = "", way_in: str = "", since: str = "",
+            until: str = "", label: str = "", dry_run: bool = False, limit: int = 500,
+            cursor: str = "") -> Undone:
+        """Take back changes of one writer, import, turn or period, in steps. A repeat has no
+        effect."""
     def update(self, guid: str, *, content: str | None = None, kind: str | None = None,
             scope: str | None = None, source: str | None = None, tags: Strings | None = None,
             key: str | None = None, owner: str | None = None, data: JsonObject | None = None,

@@ -26,9 +26,9 @@ pytestmark = pytest.mark.slow
 WIDTHS = (320, 1280, 1600)
 MAIN_MENU = ["Pipelines", "Find", "Dead letters", "Status", "Keys", "API reference"]
 TABS = ["Overview", "Memory", "Named memories", "Review", "Webhooks", "Recipes", "Agent memory"]
-TABS += ["Policies", "Versions", "Rehearsals", "Tests", "Replay"]
+TABS += ["Policies", "Versions", "Rehearsals", "Tests", "Replay", "Undo"]
 # Pages that show no data, or data of several routes.
-WITHOUT_JSON = {"Find", "API reference", "API group", "Agent memory", "Replay", "Tests"}
+WITHOUT_JSON = {"Find", "API reference", "API group", "Agent memory", "Replay", "Tests", "Undo"}
 USAGE = "/delete GUID forgets the record with this guid."
 # The smallest side of a link or button that a finger hits.
 TAP_PX = 24

@@ -8,6 +8,7 @@ import orjson
 import pytest
 
 from tests.support.agents import Asked, with_prompt
+from tests.support.calls import call
 from tests.support.model_server import ModelServer, calls, fault
 from tests.support.system import TestSystem
 
@@ -123,6 +124,25 @@ def test_all_that_a_turn_writes_has_one_origin(system: TestSystem, model: ModelS
         assert profile.startswith("turn:") and (agent, name) == ("bot_", "stub")
     kinds = {"memory.episode", "memory.fact", "memory.step"}
     assert [set(found.split(",")) for found, *_ in origins] == [kinds, kinds]
+
+
+def test_the_origin_of_a_fact_leads_to_the_message_and_what_the_model_had_read(
+    system: TestSystem, model: ModelServer
+) -> None:
+    asked = Asked(system, model, tools=["remember", "records_search"])
+    said = [("records_search", {"query": "tea"}), ("remember", {"key": "k", "value": "v"})]
+    model.script.extend([calls(said[0]), calls(said[1]), "Done."])
+    ident = asked.send("go")
+    assert asked.answer(ident) == "Done."
+    store = f"instances/{asked.uid}/memories"
+    fact = call(system, asked.uid, "facts.list", {})["items"][0]["id"]
+    found = call(system, asked.uid, "records.origin", {"guid": fact}, store=store)["items"][0]
+
+    assert (found["message"], found["model"], found["agent"]) == (ident, "stub", "bot_")
+    assert found["receipts"] == [
+        one["id"] for one in call(system, asked.uid, "receipts.list", {"message": ident})["items"]
+    ]
+    assert found["receipts"]
 
 
 def test_malformed_tool_calls_are_results(system: TestSystem, model: ModelServer) -> None:

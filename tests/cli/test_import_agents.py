@@ -169,3 +169,26 @@ def test_wrong_addresses_are_refused(up: Program, given: tuple[str, ...], rule: 
 
     assert ended.code == 1
     assert rule in " ".join(ended.err.split())
+
+
+def test_an_import_is_undone_with_the_label_that_it_prints(up: Program) -> None:
+    deploy(up, "undone")
+    one(up, "undone", "records.create", content="own")
+    ended = up.run("import", "undone", "zep.sql", "--from", "auto")
+    label = ended.err.rpartition("--import ")[2].strip()
+    imported = [record["guid"] for record in records(up, "undone") if record["content"] != "own"]
+    one(up, "undone", "records.update", guid=imported[0], content="edited")
+    given = ("undo", "undone", "--import", label)
+
+    trial = up.run(*given, "--dry-run").out
+    first = up.run(*given, "--json").lines[0]
+    again = up.run(*given).out
+
+    assert "would delete 4 new records" in trial and imported[0] in trial
+    assert (first["deleted"], first["restored"]) == (4, 0)
+    assert [record["content"] for record in records(up, "undone")] == ["own", "edited"]
+    assert again.startswith("deleted 0 new records, and brought back 0 records\n")
+    assert up.run("undo", "undone").code == 1
+
+    up.run("undo", "undone", "--undo", first["label"])
+    assert len(records(up, "undone")) == 6

@@ -74,6 +74,7 @@ CALLS = {
     "assembly": "assembly assemble first {}",
     "reseal": "reseal first",
     "erase": "erase first --text hello",
+    "undo": "undo first --source nobody",
     "search": "search first tea",
     "tail": "tail first --no-follow",
     "backup": "backup --to copied",

@@ -420,6 +420,8 @@ INPUTS: dict[str, tuple[Json, ...]] = {
     "records.get": (RECORD,),
     "records.history": (RECORD,),
     "records.uses": (RECORD,),
+    "records.origin": (RECORD,),
+    "records.undo": ({"since": "0"}, {"source": "tester", "dry_run": True}),
     "records.import": ({"lines": []}, {"lines": "$lines"}, {"lines": "$long_line"}),
     "records.list": ({},),
     "records.put": ({"items": [{"scope": "s", "key": "k1", "data": {"value": {}}}]}, LARGE_PUT),

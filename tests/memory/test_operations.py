@@ -62,6 +62,8 @@ EXPECTED = {
     "receipts.get": ("admin", False),
     "receipts.list": ("admin", False),
     "records.uses": ("admin", False),
+    "records.origin": ("admin", False),
+    "records.undo": ("admin", True),
     "waiting_messages.list": ("read", False),
     "checkpoints.copy": ("write", True),
     "checkpoints.delete": ("delete", True),

@@ -69,11 +69,11 @@ def test_every_operation_has_its_derived_route_and_access(tmp_path: object) -> N
         ("DELETE", "/records/{guid}"),
         ("POST", "/records/search"),
         ("POST", "/records/append"),
-        ("GET", "/records/{guid}/history"),
+        *[("GET", f"/records/{{guid}}/{verb}") for verb in ("history", "uses", "origin")],
         ("POST", "/records/{guid}/restore"),
         *[("POST", f"/records/{verb}") for verb in ("import", "erase", "erasures", "embed")],
         ("PUT", "/records"),
-        *[("POST", f"/records/{verb}") for verb in ("find", "remove", "scopes", "touch")],
+        *[("POST", f"/records/{verb}") for verb in ("find", "remove", "scopes", "touch", "undo")],
         *[
             (method, f"/{noun}{path}")
             for noun in ("memories", "entries")

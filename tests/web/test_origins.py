@@ -63,3 +63,28 @@ def test_records_have_the_origin_of_their_requests(
     ]
     (note,) = system.rows(uid, ORIGINS, "notes")
     assert note[2:] == ("webhook:github", "verified", "", "note_")
+    guid = system.rows(uid, "SELECT guid FROM records WHERE content = 'two'")[0][0]
+    page = ask(web_system.url, "GET", f"/pipelines/{uid}/memory/{guid}", b"", key.headers)
+    shown = page.body.decode()
+    assert "Where this came from" in shown and f"key <bdi>{key.id}</bdi>" in shown
+
+
+def test_the_page_undo_shows_what_an_undo_would_do(served: tuple[WebSystem, ApiKey, str]) -> None:
+    web_system, key, uid = served
+    path = f"/v1/pipelines/{uid}/records"
+    made = ask(web_system.url, "POST", path, {"content": "to undo"}, key.headers).json
+    page = f"/pipelines/{uid}/undo"
+
+    def show(query: str) -> str:
+        answer = ask(web_system.url, "GET", f"{page}?{query}", b"", key.headers)
+        assert answer.status == 200, answer
+        return answer.body.decode()
+
+    assert "Preview</h2>" not in show("")
+    assert "0 new records would be deleted, and 0 brought back." in show("source=nobody")
+    assert "a time such as" in show("since=soon")
+    shown = show(f"key={key.id}")
+    assert "would be deleted" in shown and "Undo up to 500 records" in shown
+    done = ask(web_system.url, "POST", f"{path}/undo", {"key": key.id}, key.headers).json
+    assert done["deleted"] >= 1
+    assert ask(web_system.url, "GET", f"{path}/{made['guid']}", b"", key.headers).status == 404

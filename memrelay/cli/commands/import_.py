@@ -13,6 +13,7 @@ from memrelay.cli.composition import bus_address, fail, find_uid, make_seal_keys
 from memrelay.cli.foreign_import import (
     SHARE,
     ForeignImport,
+    explain_undo,
     import_foreign,
     make_label,
     split_calls,
@@ -258,6 +259,8 @@ def _import_export(
                     )
                     continue
                 total.update({name: output[name] for name in total})
+        if total["added"]:
+            explain_undo(pipeline, label)
         return total
 
     total = run(command)

@@ -20,7 +20,8 @@ GET = "SELECT actor, sender, profile, verdict, key, agent, model FROM origins WH
 MAX_CHARACTERS = 256
 # Origins whose numbers are kept in memory.
 MAX_KNOWN = 4096
-IMPORT, TURN = "import:", "turn:"
+IMPORT, TURN, UNDO = "import:", "turn:", "undo:"
+REPLACED = "replaced"
 
 
 class Origin(NamedTuple):
@@ -30,10 +31,12 @@ class Origin(NamedTuple):
     actor: str
     # The `from` of the message.
     sender: str = ""
-    # The way in: `webhook:github`, `rest`, `mcp`, `cli`, `python`, `import:<label>`, `turn:<id>`.
+    # The way in: `webhook:github`, `rest`, `mcp`, `cli`, `python`, `import:<label>`, `turn:<id>`,
+    # `undo:<label>`.
     # A message on a swarm has none.
     profile: str = ""
-    # Of the sender's signature: `verified`, or `unverified` if none was made or asked for.
+    # Of the sender's signature: `verified`, or `unverified` if none was made or asked for. REPLACED
+    # for a record that an import has put in the place of another one.
     verdict: str = ""
     # The id of the API key, or `jwt:` and the subject of a JWT.
     key: str = ""

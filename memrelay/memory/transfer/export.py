@@ -37,6 +37,7 @@ from memrelay.memory.engine.models import (
     list_row_lines,
     load,
 )
+from memrelay.memory.engine.origins import REPLACED
 from memrelay.memory.engine.records import RecordTable
 from memrelay.memory.engine.split_texts import MAX_CHARACTERS
 from memrelay.memory.engine.store import Store
@@ -586,6 +587,7 @@ class Imports(StoreTable):
             if table.lines.of_record
             for values in self._connection.execute(table.select_one, (record.guid,))
         ]
+        was_there = self._current_number(record.guid) is not None
         self._remove(record.guid)
         for insert, values in rows:
             # A trigger has deleted it with the record.
@@ -593,6 +595,8 @@ class Imports(StoreTable):
         if (holder := self._key_holder(to_state(record))) is not None:
             self._records.delete(holder)
         self._connection.execute(LATER_VERSIONS, (record.guid, record.number))
+        origins = self._records.versions.origins
+        origins.replace(verdict=REPLACED if was_there else "")
         self._records.insert_state(to_state(record), is_admitted=True)
 
     def _put_version(self, version: Exported, ended: Ended) -> None:

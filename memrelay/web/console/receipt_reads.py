@@ -36,7 +36,7 @@ async def read_uses(request: web.Request, ref: RecordRef) -> Uses:
     if answer.output is None:
         return Uses()
     items = answer.output["items"]
-    shown = [one | {"entry": _as_entry(one["message"])} for one in items[:SHOWN_USES]]
+    shown = [one | {"entry": as_entry(one["message"])} for one in items[:SHOWN_USES]]
     return Uses(tuple(shown), len(items), answer.output["next_cursor"] is not None)
 
 
@@ -57,5 +57,6 @@ async def read_remembered(request: web.Request, uid: str, entry: str) -> list[Js
     return [receipt for receipt in receipts if receipt["found"]]
 
 
-def _as_entry(message: str) -> str:
+def as_entry(message: str) -> str:
+    """Return the id of a message that has a trace, or ""."""
     return message if ENTRY.fullmatch(message) else ""

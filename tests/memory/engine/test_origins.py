@@ -25,7 +25,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
     store.close()
 
 
-def perform(tx: Store, origin: Origin, name: str, input_id: str = "", **given: Any) -> Any:
+def perform(tx: Store, origin: Origin, name: str, input_id: str = "", /, **given: Any) -> Any:
     operation = all_operations()[name]
     context = Context(NOW, origin.actor, PLENTY, make_guid, origin=tuple(origin), input_id=input_id)
     return operation.run(tx, operation.adapter.validate_python(given), context)

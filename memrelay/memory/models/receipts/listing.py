@@ -13,7 +13,7 @@ from memrelay.memory.engine.store import Transaction
 from memrelay.memory.engine.timestamps import Moment, format_time, parse_ms
 from memrelay.memory.errors import RecordNotFound, Refused
 from memrelay.memory.models.receipts.packing import Receipt
-from memrelay.memory.models.receipts.table import ReceiptTable, Wanted
+from memrelay.memory.models.receipts.table import LAST_ROW, ReceiptTable, Wanted
 from memrelay.memory.operations import Context, operation
 from memrelay.memory.records.paging import Limit
 from memrelay.memory.records.view import Guid
@@ -21,8 +21,6 @@ from memrelay.memory.records.view import Guid
 CURSOR = re.compile(r"[0-9]{1,4}\.[0-9]{1,18}\.[0-9]{1,9}", re.ASCII)
 # Receipts that one call reads, at most. It may find fewer that match.
 MAX_READ = 10_000
-# Larger than the number of any row.
-LAST_ROW = (1 << 63) - 1
 # Larger than any id.
 LAST_ID = "g"
 Text = Annotated[str, Field(max_length=256)]

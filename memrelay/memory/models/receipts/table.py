@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from memrelay.memory.engine.erasures import Erases, ModelErasure
 from memrelay.memory.engine.quotes import Matcher
+from memrelay.memory.engine.retention import make_time_prefix
 from memrelay.memory.engine.table import StoreTable
 from memrelay.memory.models.receipts.packing import MAX_FOUND, Receipt, ReceiptValues, pack, unpack
 
@@ -19,6 +20,10 @@ INSERT = "INSERT INTO receipts(first, last, data) VALUES (?, ?, ?)"
 GET = "SELECT data FROM receipts WHERE last >= ?1 AND first <= ?1 ORDER BY last"
 # Rows of which `rows` reads the period, at most. That takes about 10 ms.
 MAX_ROWS = 20_000
+# Larger than the number of any row.
+LAST_ROW = (1 << 63) - 1
+# Ids that `list_ids` returns, at most.
+MAX_IDS = 20
 OLDEST = f"min(?1, (SELECT max(n) FROM receipts)) - {MAX_ROWS}"
 ROWS = (
     f"SELECT n, data FROM receipts WHERE n <= ?1 AND n > {OLDEST} "
@@ -63,7 +68,7 @@ class ReceiptTable(StoreTable):
     Those of blocks are buffered until `flush`, which the feature `receipts` calls.
     """
 
-    READS = ("find", "find_next", "find_number", "new_id", "numbers", "rows")
+    READS = ("find", "find_next", "find_number", "list_ids", "new_id", "numbers", "rows")
 
     def __init__(self, store: "Store") -> None:
         super().__init__(store)
@@ -137,6 +142,16 @@ class ReceiptTable(StoreTable):
         """Return the number of the first row that `rows` does not read, None if there is none."""
         found: int | None = self._connection.execute(NEXT, (last,)).get
         return found
+
+    def list_ids(self, pipeline: str, input_id: str, period_ms: tuple[int, int]) -> list[str]:
+        """Return the ids of the receipts of the answer to an input, which were left in a period."""
+        first, before = map(make_time_prefix, period_ms)
+        wanted, found = Wanted(pipeline, input=input_id), list[str]()
+        for _, receipts in self.rows(LAST_ROW, first, before):
+            found += [one.id for one in receipts if wanted.matches(one)]
+            if len(found) >= MAX_IDS:
+                break
+        return found[:MAX_IDS]
 
 
 class ReceiptErasure(ModelErasure):

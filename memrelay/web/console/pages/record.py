@@ -26,6 +26,7 @@ from memrelay.web.console.frame import (
     not_modified,
     render_page,
 )
+from memrelay.web.console.origin_reads import read_origins
 from memrelay.web.console.receipt_reads import read_uses
 from memrelay.web.console.record_reads import (
     PAGE_SIZE,
@@ -219,6 +220,7 @@ async def record(request: web.Request) -> web.Response:
         served,
         nearby=nearby,
         uses=await read_uses(request, ref),
+        origins=await read_origins(request, ref),
         commands=make_record_commands(find_public_url(request), ref),
         **_text_values(request, served, ref, reading),
         **await _history_values(request, ref, reading),
