@@ -638,7 +638,7 @@ class RemotePolicies(Noun):
     """The operations on policies, for the async client."""
     async def apply(self, pipeline: str, *, after: int = 0, limit: int = 500, store: str = "",
             idempotency_key: str | None = None) -> PoliciesApplied:
-        """Apply `redact`, `tag` and `ttl_s` to records that a store has, up to 500 in one call."""
+        """Apply redactions, tags and expiries to the records of a store, up to 500 in one call."""
     async def delete(self, pipeline: str, name: str, *, store: str = "",
             idempotency_key: str | None = None) -> None:
         """Delete a policy. Records keep what it has done."""
@@ -1501,7 +1501,7 @@ class BlockingPolicies(Noun):
     """The operations on policies, for the blocking client."""
     def apply(self, pipeline: str, *, after: int = 0, limit: int = 500, store: str = "",
             idempotency_key: str | None = None) -> PoliciesApplied:
-        """Apply `redact`, `tag` and `ttl_s` to records that a store has, up to 500 in one call."""
+        """Apply redactions, tags and expiries to the records of a store, up to 500 in one call."""
     def delete(self, pipeline: str, name: str, *, store: str = "",
             idempotency_key: str | None = None) -> None:
         """Delete a policy. Records keep what it has done."""
@@ -2304,7 +2304,7 @@ class EmbeddedMemoryTool(Noun):
 class EmbeddedPolicies(Noun):
     """The operations on policies, for the embedded store."""
     def apply(self, *, after: int = 0, limit: int = 500) -> PoliciesApplied:
-        """Apply `redact`, `tag` and `ttl_s` to records that a store has, up to 500 in one call."""
+        """Apply redactions, tags and expiries to the records of a store, up to 500 in one call."""
     def delete(self, name: str) -> None:
         """Delete a policy. Records keep what it has done."""
     def list(self) -> PolicyList:

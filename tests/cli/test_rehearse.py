@@ -35,7 +35,7 @@ def test_the_difference_is_printed_as_text(program: Program) -> None:
     assert "inputs     2 rehearsed, 0 not" in ended.out
     assert "    tea[- is hot-]" in ended.out and "  - coffee" in ended.out
     junit = (Path(program.folder) / "found.xml").read_text()
-    assert "1 records missing" in junit and "tests='8'" in junit
+    assert "1 records missing" in junit and "tests='9'" in junit
 
 
 def test_the_report_is_printed_as_json(program: Program) -> None:

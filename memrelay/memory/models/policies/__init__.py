@@ -1,6 +1,5 @@
 """Policies: what may enter a store, and what happens to it on the way in."""
 
-from memrelay.memory.engine.features import POLICIES
 from memrelay.memory.engine.models import Model, RowLines, Rows
 
 HAS_POLICIES = "SELECT EXISTS (SELECT 1 FROM policies) OR EXISTS (SELECT 1 FROM declared_policies)"
@@ -30,5 +29,5 @@ MODEL = Model(
         Rows("policy_verdicts", texts=("guid", "actor"), row="n"),
     ),
     settle="stops:settle",
-    own_features={POLICIES: HAS_POLICIES},
+    own_features={"policies": HAS_POLICIES},
 )

@@ -132,7 +132,9 @@ def has_hidden_values(state: State) -> bool:
 
 def list_texts(state: State, memory_id: str, *, with_values: bool) -> list[str]:
     """Return the texts of a record that rules look at."""
-    texts = [state.source, state.content] if with_values else [state.source]
+    texts = [state.source, state.kind]
+    if with_values:
+        texts.append(state.content)
     if with_values and state.data is not None:
         texts += find_strings(orjson.loads(state.data))
     if state.tags != "[]":

@@ -98,7 +98,7 @@ class PoliciesApplied:
 
 @operation("policies.apply", access="admin", mutates=True)
 def apply(tx: Transaction, request: ApplyPolicies, context: Context) -> PoliciesApplied:
-    """Apply `redact`, `tag` and `ttl_s` to records that a store has, up to 500 in one call.
+    """Apply redactions, tags and expiries to the records of a store, up to 500 in one call.
 
     Each changed record keeps its earlier version in its history, with the text that is redacted
     now; records.erase removes it. What a policy would stop stays as it is.
