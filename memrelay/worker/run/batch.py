@@ -18,7 +18,7 @@ from memrelay.memory.engine.features import FEED
 from memrelay.memory.engine.inbox import Pending
 from memrelay.memory.engine.records import is_repeated_guid
 from memrelay.memory.engine.stores import OpenStores
-from memrelay.memory.errors import StoreBroken, StoreBusy, StoreFenced, VectorPending
+from memrelay.memory.errors import DeferredMatch, StoreBroken, StoreBusy, StoreFenced, VectorPending
 from memrelay.memory.records.ids import input_time_ms
 from memrelay.pipelines.secret_references import NO_SECRETS, SecretResolver
 from memrelay.worker.deliver.settled import SettledInputs
@@ -307,6 +307,8 @@ class Batch:
     def _commit(self, outcomes: Sequence[Outcome]) -> None:
         """Commit the inbox rows and the writes of each touched store."""
         touched, settled = self._cascade.touched, self._context.settled.take()
+        for store in touched.values() if self._cascade.has_policies else ():
+            store.records.check_deferred()
         for memory_id, store in touched.items():
             store.inbox.forget(settled.get(memory_id, []))
             if hooks := store.records.path.ran:
@@ -346,6 +348,8 @@ class Batch:
         `failed` is the number of inputs before it. If it is `count`, the commit failed: its
         exception may belong to any input, so all of them run alone.
         """
+        if isinstance(fault, DeferredMatch):
+            return  # they run again, and policies see each record
         if failed == count:
             for _ in range(count):
                 self._run_alone()
@@ -365,7 +369,7 @@ class Batch:
         or becomes a dead letter."""
         if fault is None:
             _, fault = self._run_together(1)
-        while isinstance(fault, StoppedTooLate):
+        while isinstance(fault, StoppedTooLate | DeferredMatch):
             _, fault = self._run_together(1)
         if fault is None:
             return
