@@ -11,13 +11,16 @@ from typing import Any
 
 import orjson
 import pytest
+from msgspec.msgpack import encode as to_msgpack
 
 from memrelay.blocks.registry import list_blocks
+from memrelay.memory.models.inputs.packing import unpack
 from tests.support.blocks import MINE, make_waiting
 from tests.support.bundles import Json, make_agent, make_bundle
 from tests.support.calls import call
 from tests.support.canaries import Canary, make_canaries
 from tests.support.client import make_envelope
+from tests.support.deferred_calls import Service
 from tests.support.system import TestSystem
 from tests.support.waiting import wait_for
 from tests.support.worker_reports import type_command
@@ -107,7 +110,11 @@ def make_failing_bundle() -> Json:
         make_agent(f"does_{block}", block, memories, senders="User", on=block, to=block)
         for block in FAILURES
     ]
-    return make_bundle(FAILING, *agents, stores=list_stores(FAILING), inputs_days=7)
+    asking = make_agent("asks", "test_asks_aside", senders="User", on="ask", to="ask")
+    writing = make_agent("writes", "memory_write", memories, senders="asks", on="ask", to="ask")
+    return make_bundle(
+        FAILING, *agents, asking, writing, stores=list_stores(FAILING), inputs_days=7
+    )
 
 
 @pytest.fixture
@@ -141,6 +148,19 @@ def send(system: TestSystem, canaries: Iterator[Canary], rounds: int) -> list[Ca
     return sent
 
 
+def ask(system: TestSystem, canaries: Iterator[Canary], rounds: int) -> list[Canary]:
+    """Let a service answer with canaries, which a block writes then."""
+    sent, before = [next(canaries) for _ in range(rounds)], len(system.contents(FAILING))
+    with Service() as service:
+        for number, canary in enumerate(sent):
+            (file := system.folder / f"question{number}").write_text(f"{service.url} {canary.text}")
+            system.client.enter(FAILING, str(file), swarm="ask")
+        wait_for(
+            lambda: len(system.contents(FAILING)) == before + rounds, "the answers are written"
+        )
+    return sent
+
+
 def call_all(system: TestSystem, canaries: Iterator[Canary], rounds: int) -> list[Canary]:
     sent = []
     for number in range(rounds):
@@ -168,6 +188,12 @@ def find_left(system: TestSystem, canaries: Sequence[Canary]) -> list[tuple[str,
     paths += [Path(log) for log in system.folder.glob("*.log")]
     contents = {str(path.relative_to(system.folder)): path.read_bytes() for path in paths}
     assert any(b"[email:" in content or b"_key:" in content for content in contents.values())
+    for path in system.root.rglob("memories.db"):
+        with closing(sqlite3.connect(path)) as connection:
+            rows = connection.execute("SELECT data FROM inputs").fetchall()
+        assert rows
+        kept = [to_msgpack(unpack(data)) for (data,) in rows]
+        contents[f"kept inputs of {path.parent.name}"] = b"".join(kept)
     values = [max(one.value.split("\n"), key=len).encode() for one in canaries]
     return [
         (canary.name, name)
@@ -186,6 +212,7 @@ def test_each_built_in_block_is_in_a_list() -> None:
 def test_no_canary_is_in_a_file(system: TestSystem, rounds: int) -> None:
     canaries = make_canaries(100_000)
     sent = send(system, canaries, rounds) + call_all(system, canaries, rounds)
+    sent += ask(system, canaries, rounds)
 
     exported = type_command(system, "export", UID, "--records").stdout
     letters = system.dead_letters(FAILING)

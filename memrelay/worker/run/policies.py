@@ -9,6 +9,9 @@ from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
 
+import orjson
+from msgspec.structs import replace
+
 from memrelay.blocks.contract import Call
 from memrelay.blocks.memory_args import make_context
 from memrelay.bus.codec import decode_kept, encode_kept
@@ -59,6 +62,9 @@ def redact_work(one: Work, findings: Mapping[str, str]) -> None:
     """Replace found values in an input, from which its copies are made."""
     if isinstance(one, Input):
         one.message = redact_message(one.message, findings)
+        if one.got is not None:
+            value = orjson.loads(redact(orjson.dumps(one.got.value), findings))
+            one.got = replace(one.got, value=value, error=redact_text(one.got.error, findings))
         return
     fields = one.fields
     for at in range(0, len(fields), 2):
