@@ -35,7 +35,7 @@ POLICIES = [
     }
 ]
 MEMORIES = {"memory_id": f"instances/{UID}/memories"}
-NOWHERE = {"url": "https://nowhere.invalid/", "body": {"text": "{{ message.text }}"}}
+NOWHERE: Json = {"url": "https://nowhere.invalid/", "body": {"text": "{{ message.text }}"}}
 
 
 def to_json(**fields: Any) -> str:
@@ -55,7 +55,7 @@ WRITERS: dict[str, tuple[Json, Callable[[str, int], str]]] = {
     ),
 }
 # Blocks that keep something else of the message. In the same cascade, `memory_write` writes it.
-OTHERS = {
+OTHERS: dict[str, Json] = {
     "identify_user": MEMORIES,
     "http_request": NOWHERE | {"method": "POST"},
     "webhook_send": NOWHERE,
