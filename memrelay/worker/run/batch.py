@@ -42,7 +42,7 @@ from memrelay.worker.run.crash_isolation import AttemptJournal, CrashIsolation
 from memrelay.worker.run.earlier_runs import EarlierRuns
 from memrelay.worker.run.inputs import Call, Entry, Input, Work, decode_entry
 from memrelay.worker.run.outcome import Outcome, PublicMessageLimit, failed_outcome, new_outcome
-from memrelay.worker.run.policies import redact_entry, redact_input
+from memrelay.worker.run.policies import redact_input, redact_text, redact_work
 from memrelay.worker.run.retries import Delayed, Retries
 
 log = get_logger(__name__)
@@ -382,9 +382,10 @@ class Batch:
             log.warning("input_ran_before", pipeline=one.plan.uid, message_id=one.id)
             self._result.outcomes.append(self._note_done(one))
             return
-        if self._found_in_failed and isinstance(one, Entry):
-            redact_entry(one, self._found_in_failed)
         text, attempts = describe_error(fault, self._context.secrets), 1
+        if self._found_in_failed:
+            redact_work(one, self._found_in_failed)
+            text = redact_text(text, self._found_in_failed)
         reason = f"{type(fault).__name__}: {text}"
         subscriber = find_subscriber(fault)
         if isinstance(fault, Transient):
@@ -409,12 +410,13 @@ class Batch:
         if self._has_logged_traceback:
             return
         self._has_logged_traceback = True
+        exception = self._context.secrets.redact("".join(format_exception(fault)))
         log.error(
             "block_failed",
             pipeline=one.plan.uid,
             message_id=one.id,
             subscriber=subscriber,
-            exception=self._context.secrets.redact("".join(format_exception(fault))),
+            exception=redact_text(exception, self._found_in_failed),
         )
 
     def _keep_delayed(self) -> None:

@@ -32,6 +32,9 @@ class Policies(Feature):
         super().__init__(store)
         self._table = store.table(PolicyTable)
         self._memory_id = store.memory_id
+        # A message waits in the store before its cascade goes on, and may hold what a policy finds
+        # then. Nothing of it stays in free space.
+        self._connection.pragma("secure_delete", True)
         # The records keep the path, so a real reference would be a cycle.
         self._records = proxy(store.records)
         self._verdicts: list[StoredVerdict] = []

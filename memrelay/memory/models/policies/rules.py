@@ -353,7 +353,7 @@ class Judge:
             data = orjson.dumps(replace_strings(orjson.loads(data), self.redact_text)).decode()
         tags = orjson.loads(state.tags)
         content = self.redact_text(state.content)
-        if content != state.content and not _is_still_json(state.kind, content):
+        if content != state.content and _breaks_json(state, content):
             self._stops.setdefault("refuse", self._redactors[state.content])
         return state._replace(
             content=content,
@@ -363,12 +363,18 @@ class Judge:
         )
 
 
-def _is_still_json(kind: str, content: str) -> bool:
-    """Return whether the content of a kind with JSON is JSON, or the kind has none."""
-    if not any(fnmatchcase(kind, glob) for glob in json_kinds()):
-        return True
+def _breaks_json(state: State, content: str) -> bool:
+    """Return whether a record with JSON would have none with this content. The kinds with JSON also
+    select documents, which have any text.
+    """
+    if not any(fnmatchcase(state.kind, glob) for glob in json_kinds()):
+        return False
+    return _is_json(state.content) and not _is_json(content)
+
+
+def _is_json(text: str) -> bool:
     try:
-        orjson.loads(content)
+        orjson.loads(text)
     except orjson.JSONDecodeError:
         return False
     return True
