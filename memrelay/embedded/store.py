@@ -176,10 +176,12 @@ class EmbeddedStore(EmbeddedNouns, ReadsPast):
         if not operation.mutates:
             return _read(self._store, operation, input, self._context(operation))
         stops: Stops = {}
-        try:
-            output = self._change(operation, input, stops)
-        except StoppedTooLate:
-            output = self._change(operation, input, stops)
+        context = self._context(operation)
+        while True:
+            # Each run knows one more of the writes that are stopped.
+            with suppress(StoppedTooLate):
+                output = self._change(operation, input, context, stops)
+                break
         if operation.erases and self._is_alone:
             self._rewrite()
         self._changed_at = time.monotonic()
@@ -189,12 +191,11 @@ class EmbeddedStore(EmbeddedNouns, ReadsPast):
             raise output
         return output
 
-    def _change(self, operation: Operation, input: Any, stops: Stops) -> Any:
+    def _change(self, operation: Operation, input: Any, context: Context, stops: Stops) -> Any:
         """Run an operation in a transaction. Return a stop if a policy refuses the write, so that
         the verdict is committed. Raises StoppedTooLate.
         """
         is_dry_run = operation.has_dry_run and getattr(input, DRY_RUN)
-        context = self._context(operation)
         with self._store.trial() if is_dry_run else self._store.transaction() as tx:
             if not tx.records.path.admit:
                 return operation.run(tx, input, context)

@@ -9,6 +9,7 @@ import pytest
 
 from tests.support.agents import Asked, with_prompt
 from tests.support.calls import call
+from tests.support.client import make_envelope
 from tests.support.model_server import ModelServer, calls, fault
 from tests.support.system import TestSystem
 
@@ -124,6 +125,23 @@ def test_all_that_a_turn_writes_has_one_origin(system: TestSystem, model: ModelS
         assert profile.startswith("turn:") and (agent, name) == ("bot_", "stub")
     kinds = {"memory.episode", "memory.fact", "memory.step"}
     assert [set(found.split(",")) for found, *_ in origins] == [kinds, kinds]
+
+
+def test_what_a_turn_writes_has_the_key_of_the_message(
+    system: TestSystem, model: ModelServer
+) -> None:
+    asked = Asked(system, model, tools=["remember"])
+    model.script.extend([calls(("remember", {"key": "k", "value": "v"})), "Done."])
+    envelope = make_envelope("remember it")
+    via = '["webhook:github", "verified", "k1"]'
+    asked.answer(system.client.enter_raw(asked.uid, envelope, via=via))
+
+    found = system.rows(
+        asked.uid,
+        "SELECT DISTINCT verdict, origins.key FROM records "
+        "JOIN origins ON origins.id = records.origin",
+    )
+    assert found == [("verified", "k1")]
 
 
 def test_the_origin_of_a_fact_leads_to_the_message_and_what_the_model_had_read(

@@ -86,6 +86,16 @@ def test_a_public_message_reaches_all_listeners(system: TestSystem, swarm: str) 
     assert [one.sender for one in system.client.log(first)] == ["memory_write"] * 3
 
 
+def test_a_public_message_keeps_the_key_of_its_sender(system: TestSystem, swarm: str) -> None:
+    speaker, keeper = deploy(
+        system, make_speaker(make_uid(), swarm), make_keeper(make_uid(), swarm)
+    )
+    system.client.enter(speaker, "/tell tea", via='["rest", "", "k1"]')
+    await_quiet(system, speaker, keeper)
+    keys = "SELECT profile, key FROM origins"
+    assert system.rows(keeper, keys) == [("rest", "k1")]
+
+
 def test_the_public_live_copy_has_the_id_of_the_log(system: TestSystem, swarm: str) -> None:
     speaker, keeper = deploy(
         system, make_speaker(make_uid(), swarm), make_keeper(make_uid(), swarm)

@@ -484,3 +484,14 @@ def test_a_replay_without_a_store_keeps_its_ids(system: TestSystem) -> None:
     }
     assert texts == {(f"{ident}.1", "2")}
     assert not [letter for letter in system.dead_letters(uid) if letter.id == ident]
+
+
+def test_a_replay_keeps_the_key_of_the_sender() -> None:
+    uid = make_uid()
+    with failed(uid, swarm="chat", via='["rest", "", "k1"]') as (system, ident):
+        mend(system, uid)
+        worker = system.start_worker()
+        replay(system, uid, ident)
+        assert await_end(system, uid)
+        assert system.rows(uid, "SELECT profile, key FROM origins") == [("rest", "k1")]
+        assert worker.stop() == 0

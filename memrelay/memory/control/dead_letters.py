@@ -54,6 +54,8 @@ class DeadLetter(NamedTuple):
     entry: str = ""
     # The trace context (W3C) that a replay continues, "" for none.
     traceparent: str = ""
+    # How it came in, as the field `via` of its entry. "" if that is not known.
+    via: str = ""
 
 
 class Listed(NamedTuple):
@@ -105,7 +107,7 @@ class Trimmed(NamedTuple):
 # In the order of DeadLetter.
 _COLUMNS = (
     "pipeline, id, swarm, data, error, bundle, buried_at, agent, producer_id, hop, heard, "
-    "attempts, entry, traceparent"
+    "attempts, entry, traceparent, via"
 )
 _MARKS = ", ".join("?" * len(DeadLetter._fields))
 _LISTED_COLUMNS = "n, pipeline, id, swarm, agent, error, bundle, attempts, buried_at, length(data)"

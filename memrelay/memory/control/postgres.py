@@ -50,7 +50,13 @@ IDENT = (
     "DEFAULT md5(random()::text || clock_timestamp()::text)"
 )
 TRACES = "ALTER TABLE dead_letters ADD COLUMN traceparent text NOT NULL DEFAULT ''"
-MIGRATIONS: tuple[tuple[str, ...], ...] = ((*FUNCTIONS, *TABLES), (IDENT,), (TRACES,))
+WAYS_IN = "ALTER TABLE dead_letters ADD COLUMN via text NOT NULL DEFAULT ''"
+MIGRATIONS: tuple[tuple[str, ...], ...] = (
+    (*FUNCTIONS, *TABLES),
+    (IDENT,),
+    (TRACES,),
+    (WAYS_IN,),
+)
 # A parameter as SQLite writes it.
 PARAMETER = re.compile(r"\?(\d*)")
 

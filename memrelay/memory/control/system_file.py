@@ -90,12 +90,14 @@ KEYS_AND_SESSIONS = (
     "expires_at INTEGER NOT NULL)",
 )
 TRACES = ("ALTER TABLE dead_letters ADD COLUMN traceparent TEXT NOT NULL DEFAULT ''",)
+WAYS_IN = ("ALTER TABLE dead_letters ADD COLUMN via TEXT NOT NULL DEFAULT ''",)
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     BUNDLES_AND_DEAD_LETTERS,
     VERSIONS,
     DEAD_LETTERS_TO_REPLAY,
     KEYS_AND_SESSIONS,
     TRACES,
+    WAYS_IN,
 )
 
 

@@ -9,6 +9,7 @@ from pydantic import Field
 from memrelay.memory.admission import REVIEW, settle
 from memrelay.memory.engine.models import container_kinds, list_named_hooks, load
 from memrelay.memory.engine.origins import IMPORT as ORIGIN
+from memrelay.memory.engine.origins import REPLACED
 from memrelay.memory.engine.split_texts import MAX_CHARACTERS, SplitTexts
 from memrelay.memory.engine.store import Transaction
 from memrelay.memory.engine.versions import State
@@ -256,6 +257,8 @@ class _TolerantImport:
             self._skipped.append(SkippedLine(at, reason))
             return "skipped"
         if merge is not None and record is not None and not self._call.check_only:
+            # An undo must not take a merged record for a created one.
+            self._tx.records.versions.origins.replace(verdict=REPLACED)
             return "merged" if merge.merge(to_state(record)) else "added"
         return "added"
 

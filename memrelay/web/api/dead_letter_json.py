@@ -4,6 +4,7 @@ from base64 import b64encode
 from typing import Any
 
 from memrelay.bus.streams.entry import NewEntry
+from memrelay.bus.streams.via import parse_via
 from memrelay.memory.control.catalog import Catalog
 from memrelay.memory.control.dead_letters import DeadLetter, Listed
 from memrelay.memory.engine.timestamps import format_time
@@ -65,6 +66,7 @@ async def make_replay_entry(catalog: Catalog, uid: str, ident: str) -> NewEntry:
         hop=dead_letter.hop,
         replay_of=ident,
         traceparent=dead_letter.traceparent,
+        via=parse_via(dead_letter.via),
     )
 
 

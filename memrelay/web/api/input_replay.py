@@ -8,6 +8,7 @@ from secrets import token_hex
 from typing import Any, NamedTuple
 
 from memrelay.bus.streams.entry import LONGEST_ID, NewEntry
+from memrelay.bus.streams.via import parse_via
 from memrelay.memory.engine.timestamps import parse_ms
 from memrelay.pipelines.expressions import (
     Expression,
@@ -162,4 +163,5 @@ def _make_entry(uid: str, item: dict[str, Any], prefix: str) -> NewEntry:
         store=item["store"],
         actor=item["actor"],
         traceparent=item["traceparent"],
+        via=parse_via(item["via"]),
     )

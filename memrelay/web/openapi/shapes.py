@@ -171,9 +171,10 @@ class TextToTest(TypedDict):
 
 @exact
 class ProposalToApprove(TypedDict):
-    """A write that waits for review."""
+    """A write that waits for review. `version` is that of the proposal as it was read."""
 
     guid: str
+    version: NotRequired[str]
 
 
 @exact

@@ -102,17 +102,20 @@ class BusOperations:
 
 class CallOperations:
     """The operations that one deferred call calls on its pipeline, as its agent. If the
-    agent has `receipts`, its reads leave receipts with the id of the call.
+    agent has `receipts`, its reads leave receipts with the id of the call. `via` is how the message
+    came in to which the agent answers.
     """
 
-    def __init__(self, bus: BusOperations, subscriber: PlannedAgent, deferred_call_id: str) -> None:
+    def __init__(
+        self, bus: BusOperations, subscriber: PlannedAgent, deferred_call_id: str, via: Via
+    ) -> None:
         agent = subscriber.agent
         self._bus, self._uid, self._actor = bus, agent.pipeline, agent.name
         self._deferred_call_id, self._count = deferred_call_id, 0
         self._receipts = subscriber.receipts
         model = getattr(subscriber.args, "model", "")
-        profile = f"{TURN}{deferred_call_id.partition('/')[2]}" if model else ""
-        self._via = Via(profile, agent=agent.alias, model=model)
+        profile = f"{TURN}{deferred_call_id.partition('/')[2]}" if model else via.profile
+        self._via = Via(profile, via.verdict, via.key, agent.alias, model)
 
     async def call(
         self, name: str, given: Mapping[str, Any], store: str, key: str, as_of: str = ""

@@ -113,6 +113,7 @@ def _to_letter(outcome: Outcome, now_ms: int) -> DeadLetter:
         attempts=dead_letter.attempts,
         entry=outcome.replay_entry or outcome.id,
         traceparent=outcome.traceparent,
+        via=dead_letter.via,
     )
 
 

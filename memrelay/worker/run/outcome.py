@@ -10,6 +10,7 @@ from memrelay.bus.client.resp import SwarmMessage
 from memrelay.bus.codec import encode
 from memrelay.bus.keys import PublicSwarm, SwarmName
 from memrelay.bus.request import REFUSED, error_answer
+from memrelay.bus.streams.via import NO_VIA, Via
 from memrelay.memory.engine.inbox import Pending
 from memrelay.worker.run.inputs import Entry, Input, Published, Work
 
@@ -27,6 +28,8 @@ class NewDeadLetter(Struct, frozen=True):
     published: bool = False
     attempts: int = 1
     frames: str = ""
+    # The field `via` of its entry.
+    via: str = ""
 
 
 class Outcome(Struct, gc=False):
@@ -75,6 +78,8 @@ class Outcome(Struct, gc=False):
     is_redacted: bool = False
     # The trace context for public swarms and a replay; only a worker with tracing sets it.
     traceparent: str = ""
+    # How the input came in, for public swarms and a replay.
+    via: Via = NO_VIA
 
     def build_report(self) -> dict[str, Any]:
         """Return this input's part of the report to the client that waits for the cascade."""
@@ -170,6 +175,7 @@ def new_outcome(work: Input, store: str = "") -> Outcome:
         origin=work.origin,
         store=store,
         replay_entry=work.replay_entry,
+        via=work.via,
     )
 
 
@@ -189,6 +195,7 @@ def failed_outcome(work: Work, error: str, attempts: int = 1, frames: str = "") 
         work.published > 0,
         attempts,
         frames,
+        work.via.pack().decode() if any(work.via) else "",
     )
     return outcome
 
@@ -207,6 +214,7 @@ def _fail_entry(entry: Entry, error: str, attempts: int, frames: str) -> Outcome
         bool(entry.field(b"published")),
         attempts,
         frames,
+        entry.text(b"via"),
     )
     return Outcome(
         entry.key,

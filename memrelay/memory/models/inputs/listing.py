@@ -67,6 +67,8 @@ class InputView:
     """Whether it was on the public swarm already."""
     traceparent: str
     """The trace context with which it came."""
+    via: str
+    """How it came in, as JSON: way in, verdict, key, agent and model. Empty if not known."""
     data: str
     """The envelope, or the input of the operation, as JSON."""
     kept_in: str
@@ -157,6 +159,7 @@ def _view(one: KeptInput, name: str, uid: str, tables: Sequence[InputTable]) -> 
         one.text(b"origin"),
         bool(one.field(b"published")),
         one.text(b"traceparent"),
+        one.text(b"via"),
         one.text(b"data"),
         name,
         bool(key) and any(table.remembers(digest) for table in tables),

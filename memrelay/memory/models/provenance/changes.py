@@ -26,6 +26,8 @@ class Made(NamedTuple):
     # The number of the change in the store, and the reason that was given for it.
     born: int = 0
     reason: str = ""
+    # Characters of its text.
+    size: int = 0
 
 
 class _Earlier(NamedTuple):
@@ -42,6 +44,7 @@ class _Earlier(NamedTuple):
     born: int
     ended: int
     reason: str
+    size: int
 
 
 def list_made(tx: Transaction, guid: str) -> list[Made]:
@@ -53,7 +56,7 @@ def list_made(tx: Transaction, guid: str) -> list[Made]:
     made: list[Made] = []
     if place is not None:
         state = place.state
-        about = "", 0, 0, None, state.born, 0, ""
+        about = "", 0, 0, None, state.born, 0, "", len(state.content)
         now = _Earlier(state.number, True, state.origin, state.created_at, *about)
         made.append(_make(now, earlier[:1], guid))
     elif earlier:
@@ -68,7 +71,8 @@ def _without_text(version: Version) -> _Earlier:
     state, act = version.state, version.act
     end = version.what, act.now_ms, version.ended_by, version.sequence
     begin = state.number, version.there, state.origin, state.created_at
-    return _Earlier(*begin, *end, state.born, version.ended, act.reason)
+    size = len(state.content)
+    return _Earlier(*begin, *end, state.born, version.ended, act.reason, size)
 
 
 def _make(state: _Earlier, before: list[_Earlier], guid: str) -> Made:
@@ -79,8 +83,10 @@ def _make(state: _Earlier, before: list[_Earlier], guid: str) -> Made:
         origin = state.origin if state.there else last.ended_by
         input_id = "" if last.sequence is None else f"{last.ended_ms}-{last.sequence}"
         about = last.what, last.ended_ms, origin, input_id, state.there
-        return Made(state.number, *about, last.ended, last.reason)
+        return Made(state.number, *about, last.ended, last.reason, state.size)
     if state.number == 1:
         created_at, input_id = state.created_at, input_of_guid(guid)
-        return Made(1, CREATE, created_at, state.origin, input_id, state.there, state.born)
-    return Made(state.number, "", 0, state.origin, "", state.there, state.born)
+        created = CREATE, created_at, state.origin, input_id, state.there, state.born
+        return Made(1, *created, size=state.size)
+    unknown = "", 0, state.origin, "", state.there, state.born
+    return Made(state.number, *unknown, size=state.size)

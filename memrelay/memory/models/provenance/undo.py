@@ -27,6 +27,8 @@ NAME = "records.undo"
 UNKNOWN = -1
 # Records that one call changes or lists, at most, and records that it looks at.
 MAX_STEP, MAX_SCANNED = 500, 20_000
+# Characters of the states that one step reads. The step ends with the record that reaches it.
+MAX_READ = 16_000_000
 # The reason of a change that an undo makes: the state that it goes back to, 0 for none.
 REASON = re.compile(r"undo to version ([0-9]{1,19})", re.ASCII)
 END = "SELECT guid FROM {0} WHERE guid > ? ORDER BY guid LIMIT 1 OFFSET ?"
@@ -145,8 +147,13 @@ class _Step:
     def run(self) -> Undone:
         guids, end = self._list_changed()
         self._origins.replace(profile=self._way_in)
+        read, last = 0, ""
         for guid in guids:
-            made = list_made(self._tx, guid)
+            if read >= MAX_READ:
+                end = last
+                break
+            made, last = list_made(self._tx, guid), guid
+            read += sum(one.size for one in made)
             plan = self._plan(made) if made else _Plan()
             fault = plan.fault
             if not fault and (plan.is_new or plan.target is not None):
@@ -154,9 +161,10 @@ class _Step:
             if fault:
                 latest = self._find(made[0].origin)
                 self._conflicts.append(UndoConflict(guid, fault, latest.actor if latest else ""))
-        cursor = guids[-1] if len(guids) == self._request.limit else end
+        else:
+            end = last if len(guids) == self._request.limit else end
         counts = self._counts["deleted"], self._counts["restored"]
-        return Undone(*counts, tuple(self._conflicts), self._way_in, cursor or None)
+        return Undone(*counts, tuple(self._conflicts), self._way_in, end or None)
 
     def _list_changed(self) -> tuple[list[str], str]:
         """Return the guids of records that the changes may concern, in order, and where the next

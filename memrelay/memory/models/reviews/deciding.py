@@ -8,18 +8,20 @@ from typing import Annotated, Any, Literal
 import orjson
 from pydantic import Field, ValidationError
 
+from memrelay.memory.admission import StoppedTooLate
 from memrelay.memory.engine.features import FEATURES, POLICIES
 from memrelay.memory.engine.models import load
 from memrelay.memory.engine.origins import Origin
 from memrelay.memory.engine.retention import DAY_MS
 from memrelay.memory.engine.store import Transaction
 from memrelay.memory.engine.timestamps import Moment, format_time
-from memrelay.memory.errors import PolicyStop, Refused
+from memrelay.memory.errors import Refused, VersionConflict
 from memrelay.memory.models.reviews.reading import (
     PolicyName,
     ProposalView,
     find_content_field,
     find_proposal,
+    make_version,
     show,
 )
 from memrelay.memory.models.reviews.table import Decided, Proposal, ProposalTable
@@ -35,6 +37,9 @@ WITHOUT_KEY = frozenset({"", "http", "cli", "mcp", "python"})
 # The fields of an output that say what was written.
 IDS = ("guid", "id", "key", "action", "version")
 Guids = Annotated[tuple[Guid, ...], Field(max_length=MOST_AT_ONCE)]
+Versions = Annotated[
+    tuple[Annotated[str, Field(max_length=64)], ...], Field(max_length=MOST_AT_ONCE)
+]
 Outcome = Literal["approved", "rejected", "conflict", "denied", "missing"]
 
 
@@ -44,6 +49,9 @@ class Decide:
 
     guids: Guids = ()
     """The guids of the proposals."""
+    versions: Versions = ()
+    """The `version` of each of these proposals as it was read. One that was edited since is a
+    conflict."""
     policy: PolicyName = ""
     """Without guids: those that this policy holds, the oldest first."""
     source: Name = ""
@@ -92,7 +100,14 @@ def approve(tx: Transaction, request: Decide, context: Context) -> Decisions:
     Raises Refused: when neither guids nor a policy or source are given, or the cursor is invalid.
     """
     rows, cursor = _select(tx, request, context)
-    return Decisions(tuple(_approve(tx, *row, request.reason, context) for row in rows), cursor)
+    seen = _read_versions(request)
+    return Decisions(
+        tuple(
+            _find_edit(guid, row, seen) or _approve(tx, guid, row, request.reason, context)
+            for guid, row in rows
+        ),
+        cursor,
+    )
 
 
 @operation("reviews.reject", access="review", mutates=True)
@@ -102,7 +117,14 @@ def reject(tx: Transaction, request: Decide, context: Context) -> Decisions:
     Raises Refused: when neither guids nor a policy or source are given, or the cursor is invalid.
     """
     rows, cursor = _select(tx, request, context)
-    return Decisions(tuple(_reject(tx, *row, request.reason, context) for row in rows), cursor)
+    seen = _read_versions(request)
+    return Decisions(
+        tuple(
+            _find_edit(guid, row, seen) or _reject(tx, guid, row, request.reason, context)
+            for guid, row in rows
+        ),
+        cursor,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +145,8 @@ def edit(tx: Transaction, request: EditReview, context: Context) -> ProposalView
     Raises Refused: when it was decided, or its content is not one field of the input.
     """
     row = find_proposal(tx, request.guid)
+    if _is_own(row, context):
+        raise Refused("you have written it, so you cannot edit it; reject it, and write it again")
     if row.decision:
         raise Refused(f"the proposal was {row.decision} by {row.decided_by} and cannot be edited")
     given, candidate = orjson.loads(row.input), orjson.loads(row.candidate)
@@ -160,6 +184,23 @@ def _select(
     return [(row.guid, row) for row in rows], more
 
 
+def _read_versions(request: Decide) -> dict[str, str]:
+    """Return the versions by the guids of a request. Raises Refused."""
+    if request.versions and len(request.versions) != len(request.guids):
+        raise Refused(
+            "`versions` must have one version for each of `guids`; leave it out otherwise"
+        )
+    return dict(zip(request.guids, request.versions, strict=False))
+
+
+def _find_edit(guid: str, row: Proposal | None, seen: dict[str, str]) -> Decision | None:
+    """Return the conflict of a proposal that was edited since the caller has read it."""
+    if row is None or row.decision or seen.get(guid) in (None, make_version(row)):
+        return None
+    detail = f"{row.editor or 'somebody'} has edited it since you read it; read it again"
+    return Decision(guid, "conflict", code=VersionConflict.code, detail=detail)
+
+
 def _reject(
     tx: Transaction, guid: str, row: Proposal | None, reason: str, context: Context
 ) -> Decision:
@@ -188,9 +229,7 @@ def _approve(
 ) -> Decision:
     if row is None or row.decision:
         return _answer_decided(guid, row)
-    origin = _read_origin(row)
-    is_own = row.actor == context.actor and context.actor not in WITHOUT_KEY
-    if is_own or (origin.key and origin.key == Origin(*context.origin or ("",)).key):
+    if _is_own(row, context):
         detail = f"{context.actor} has written it, and somebody else must approve it"
         return Decision(guid, "denied", detail=detail)
     try:
@@ -206,6 +245,14 @@ def _approve(
     return _decide(tx, row, approved, context)
 
 
+def _is_own(row: Proposal, context: Context) -> bool:
+    """Return whether the caller, or its key, has made the write."""
+    if row.actor == context.actor and context.actor not in WITHOUT_KEY:
+        return True
+    key = _read_origin(row).key
+    return bool(key) and key == Origin(*context.origin or ("",)).key
+
+
 class _Conflict(Exception):
     """A write was refused, and has changed nothing."""
 
@@ -217,24 +264,26 @@ class _Conflict(Exception):
 def _make_write(tx: Transaction, row: Proposal, reason: str, context: Context) -> Any:
     """Run the call of a proposal as its writer. Raises ValidationError and _Conflict.
 
-    Raises PolicyStop: a policy stops the call after it has changed something.
+    Raises StoppedTooLate: the call is refused after it has changed something. The next run knows
+    it, and does not make the write.
     """
+    known_refusals = tx.table(ProposalTable).find_refusals((context.input_id, context.now_ms))
+    if row.guid in known_refusals:
+        raise _Conflict(known_refusals[row.guid])
     operation = _known(row)
     given = operation.adapter.validate_json(row.input, strict=True)
     writer = _act_for(tx, row, _describe(row, given, reason, context), context)
     if "reason" in {field.name for field in fields(operation.input)}:
         given = replace(given, reason=writer.reason)
-    if tx.records.path.admit:
-        tx.records.complete()
+    tx.records.complete()
     before = tx.extent
     try:
         with _without_review(tx):
             return operation.run(tx, given, writer)
-    except PolicyStop as stop:
-        if tx.extent != before:
-            raise
-        raise _Conflict(stop) from stop
     except Refused as error:
+        if tx.extent != before:
+            known_refusals[row.guid] = error
+            raise StoppedTooLate from error
         raise _Conflict(error) from error
 
 

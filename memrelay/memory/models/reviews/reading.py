@@ -1,6 +1,7 @@
 """The operations that read proposals. No other operation reads them."""
 
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Annotated, Any, Final, Literal
 
 import orjson
@@ -24,6 +25,7 @@ PENDING: Final = "pending"
 PolicyName = Annotated[str, Field(max_length=100)]
 # Records that resemble a proposal, and the characters of it that are searched for.
 MOST_NEAR, NEAR_CHARACTERS = 5, 1000
+VERSION_DIGITS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,8 @@ class ProposalView:
     at: Moment
     ends_at: Moment
     """When it ends if nobody decides; after a decision, when the decision is forgotten."""
+    version: str
+    """Changes with each edit; pass it to reviews.approve. Empty after a decision."""
     edited_by: str | None
     """Who changed the content last; null for nobody."""
     decided_by: str | None
@@ -189,12 +193,18 @@ def show(row: Proposal) -> ProposalView:
         read_candidate(row),
         format_time(row.at_ms),
         format_time(row.until_ms),
+        make_version(row),
         row.editor or None,
         row.decided_by or None,
         format_time(row.decided_ms) if row.decision else None,
         row.reason,
         orjson.loads(row.result or "{}"),
     )
+
+
+def make_version(row: Proposal) -> str:
+    """Return what changes with each edit of a proposal, "" after a decision."""
+    return "" if row.decision else sha256(row.input.encode()).hexdigest()[:VERSION_DIGITS]
 
 
 def read_candidate(row: Proposal) -> Candidate | None:

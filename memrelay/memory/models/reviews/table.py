@@ -1,12 +1,13 @@
 """The rows of proposals: writes that wait for review, and the decisions on them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple
 
 from memrelay.memory.engine.erasures import Erases, ModelErasure
 from memrelay.memory.engine.quotes import Matcher
 from memrelay.memory.engine.table import StoreTable
 from memrelay.memory.engine.versions import State
+from memrelay.memory.errors import Refused
 
 # Proposals of one store that wait, at most.
 MOST_WAITING = 10_000
@@ -63,6 +64,16 @@ FILTERS = ("policy", "source", "actor")
 
 class ProposalTable(StoreTable):
     """Adds, reads and decides proposals inside the store's open transaction."""
+
+    # The last call that was rolled back because the write of a proposal was refused too late, and
+    # these refusals by guid.
+    _rolled_back: tuple[Hashable, dict[str, Refused]] = ((), {})
+
+    def find_refusals(self, call: Hashable) -> dict[str, Refused]:
+        """Return the writes that earlier runs of a call have found to be refused, to add to."""
+        if self._rolled_back[0] != call:
+            self._rolled_back = (call, {})
+        return self._rolled_back[1]
 
     @property
     def is_full(self) -> bool:

@@ -81,11 +81,12 @@ async def approve_one(request: web.Request) -> web.Response:
     """Approve one write. A conflict is an error here, so that the page shows it."""
     served = await find_served(request)
     try:
-        guid = orjson.loads(await read_json_body(request))["guid"]
-    except (KeyError, TypeError, ValueError) as error:
+        given = orjson.loads(await read_json_body(request))
+        guid, version = given["guid"], given.get("version", "")
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise BadRequest('the body must be {"guid": "..."}') from error
     store = request.query.get("store", "")
-    input = {"guids": [guid]}
+    input = {"guids": [guid]} | ({"versions": [version]} if version else {})
     output = await call_operation(request, "reviews.approve", served.deployed.uid, input, store)
     (decision,) = output["items"]
     if decision["status"] == "missing":

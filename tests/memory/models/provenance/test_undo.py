@@ -11,6 +11,7 @@ from msgspec.json import encode as to_json
 from memrelay.memory.engine.origins import Origin
 from memrelay.memory.engine.store import Store
 from memrelay.memory.errors import Refused
+from memrelay.memory.models.provenance import undo as undo_module
 from memrelay.memory.models.provenance.undo import LATER, NOT_KEPT, TAKEN, UndoConflict
 from memrelay.memory.records.ids import make_id
 from memrelay.memory.transfer import MAX_LINES
@@ -111,6 +112,39 @@ def test_a_state_that_is_no_longer_kept_is_listed(store: Store) -> None:
     with store.transaction() as tx:
         tx.records.versions.forget(lost)
     assert undo(store, source="bob") == (0, 0, [UndoConflict(lost, NOT_KEPT, "bob")])
+
+
+def test_a_record_that_an_import_merged_into_is_not_deleted(store: Store) -> None:
+    with store.transaction() as tx:
+        memory = perform(tx, ADA, "memories.create", name="notes")
+        entry = {"memory_id": memory.id, "content": "Customer prefers email contact"}
+        perform(tx, ADA, "entries.create", **entry)
+    exported = [to_builtins(line) for line in export_lines(Path(store.path), MEMORY_ID, NOW)]
+    (line,) = [line for line in exported if "record" in line]
+    text = "The customer prefers contact by email"
+    line["record"] |= {"guid": make_guid(), "content": text}
+    lines = [to_json(one).decode() for one in exported]
+    how = {"skip_conflicts": True, "merge_entries": True, "label": "notes"}
+    assert change(store, BOB, "records.import", lines=lines, **how).merged == 1
+    with store.transaction() as tx:
+        for guid, *_ in tx.connection.execute("SELECT guid FROM records").fetchall():
+            tx.records.versions.forget(guid)
+    before = rows(store)
+
+    _, _, conflicts = undo(store, way_in="import:notes")
+
+    assert [one.reason for one in conflicts] == [NOT_KEPT]
+    assert rows(store) == before
+
+
+def test_a_step_ends_when_it_has_read_much(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    guids = sorted(change(store, BOB, "records.create", content="x" * 1000).guid for _ in range(5))
+    monkeypatch.setattr(undo_module, "MAX_READ", 1500)
+    with store.transaction() as tx:
+        step = perform(tx, CAT, "records.undo", source="bob", label="one")
+    assert (step.deleted, step.next_cursor) == (2, guids[1])
+    assert undo(store, source="bob", label="one")[:2] == (3, 0)
+    assert rows(store) == []
 
 
 def test_a_record_whose_key_is_taken_now_is_listed(store: Store) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import orjson
 import pytest
 
+from memrelay import open_store
 from memrelay.memory.engine.keyed_table import new_state
 from memrelay.memory.engine.retention import DAY_MS, delete_expired
 from memrelay.memory.engine.store import Store
@@ -96,6 +97,28 @@ def test_a_writer_cannot_approve_its_own_write(store: Store) -> None:
     # Callers without a key have no name of their own.
     local = hold(store, "records.create", content="tea", actor="http")
     assert decide(store, "approve", local, actor="http").status == "approved"
+
+
+def test_a_proposal_that_was_edited_after_a_look_is_a_conflict(store: Store) -> None:
+    guid = hold(store, "records.create", content="tea")
+    (seen,) = perform(store, "reviews.list").items
+    with store.transaction() as tx:
+        perform(tx, "reviews.edit", actor="Cat", guid=guid, content="poison")
+
+    for verb in ("approve", "reject"):
+        decision = decide(store, verb, guid, versions=[seen.version])
+        assert (decision.status, decision.code) == ("conflict", "version_differs")
+        assert "Cat" in decision.detail
+    with pytest.raises(Refused, match="one version for each"):
+        decide(store, "approve", guid, versions=[seen.version, seen.version])
+    (seen,) = perform(store, "reviews.list").items
+    assert decide(store, "approve", guid, versions=[seen.version]).status == "approved"
+
+
+def test_a_writer_cannot_edit_its_own_write(store: Store) -> None:
+    guid = hold(store, "records.create", content="tea")
+    with store.transaction() as tx, pytest.raises(Refused, match="you have written it"):
+        perform(tx, "reviews.edit", actor="Mallory", guid=guid, content="poison")
 
 
 def test_a_conflict_goes_back_to_the_reviewer_and_the_proposal_stays(store: Store) -> None:
@@ -245,3 +268,28 @@ def test_forgetting_a_user_deletes_what_quotes_them(store: Store) -> None:
     kept = hold(store, "records.create", content="tea")
     perform_at(store, NOW, "users.forget", id=user.user.canonical_id, reason="asked for")
     assert read_waiting(store) == [kept]
+
+
+def test_a_batch_that_another_policy_stops_too_late_does_not_hold_up_others(
+    tmp_path: Path,
+) -> None:
+    with open_store(tmp_path / "a.db", actor="Mallory") as writer:
+        wait, refuse = (
+            {"name": action, "match": {"filter": {"content": {"contains": text}}}, "action": action}
+            for action, text in (("review", "hold"), ("refuse", "bad"))
+        )
+        writer.policies.set(wait)
+        items = [
+            {"scope": "s", "key": key, "data": {"value": {"a": key}}, "content": f"hold {key}"}
+            for key in ("good", "bad")
+        ]
+        bad = [writer.records.put(items), writer.records.put(items)]
+        good = writer.records.create("hold fine")
+        writer.policies.set(refuse)
+    with open_store(tmp_path / "a.db", actor="Ada") as reviewer:
+        decisions = reviewer.reviews.approve(policy="review").items
+        assert [(one.guid, one.status, one.code) for one in decisions] == [
+            *((one.guid, "conflict", "refused_by_policy") for one in bad),
+            (good.guid, "approved", None),
+        ]
+        assert [one.content for one in reviewer.records.list().items] == ["hold fine"]
