@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from memrelay.memory.engine.models import list_rows
 from memrelay.memory.engine.store import Store
-from memrelay.memory.errors import MemoryFault, PolicyStop
+from memrelay.memory.errors import MemoryFault, PolicyStop, Refused
 from memrelay.memory.models.policies.table import PolicyTable
 from memrelay.memory.operations import Context, Operation, all_operations
 from memrelay.memory.policy_rules import check_policy
@@ -162,6 +162,27 @@ def test_the_texts_of_messages_in_checkpoints_are_redacted(tmp_path: Path) -> No
     stored = checkpoint_cases.values_of(checkpoint_cases.get(store))
     assert message("two") in stored
     assert [b"one [pattern:" in value for value in stored] == [False, True, False, False]
+    assert MARK.encode() not in read_file(store)
+    store.close()
+
+
+def test_another_part_of_a_checkpoint_hides_no_message(tmp_path: Path) -> None:
+    store = make_store(tmp_path)
+    set_policy(store)
+    opaque = msgspec.msgpack.Ext(99, b"\xc1")
+    deep: Any = message(f"two {MARK}")
+    for _ in range(3000):
+        deep = b"\x91" + deep
+
+    checkpoint_cases.put(
+        store, "c1", [msgspec.msgpack.encode([opaque, {"content": f"one {MARK}"}])]
+    )
+    with pytest.raises(Refused, match="nested too deep"):
+        checkpoint_cases.put(store, "c2", [deep])
+
+    (value,) = checkpoint_cases.values_of(checkpoint_cases.get(store))[1:]
+    first, second = msgspec.msgpack.decode(value)
+    assert first == opaque and second["content"].startswith("one [pattern:")
     assert MARK.encode() not in read_file(store)
     store.close()
 
