@@ -213,6 +213,21 @@ def test_imported_lines_are_redacted_and_a_repeat_has_no_effect(
     source.close(), store.close()
 
 
+def test_an_imported_guid_is_looked_at_whatever_its_length(tmp_path: Path) -> None:
+    source, store = make_store(tmp_path / "source"), make_store(tmp_path)
+    with source.transaction() as tx:
+        guid = perform(tx, "records.create", content="tea").guid
+    (line,) = [to_json(line).decode() for line in export_lines(Path(source.path), MEMORY_ID, NOW)]
+    set_policy(store)
+    named = line.replace(guid, MARK.ljust(len(guid), "-"))
+
+    with store.transaction() as tx:
+        imported = perform(tx, "records.import", lines=[named], skip_conflicts=True)
+
+    assert [one.at for one in imported.skipped] == [0] and imported.added == 0
+    source.close(), store.close()
+
+
 def test_a_line_that_a_policy_stops_is_skipped_with_its_name(tmp_path: Path) -> None:
     source, store = make_store(tmp_path / "source"), make_store(tmp_path)
     with source.transaction() as tx:
