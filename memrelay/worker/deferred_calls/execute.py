@@ -72,7 +72,7 @@ async def _run_async_block(
         input_time_ms(pending.root),
         Limits(max_bytes),
         _Ids(agent.pipeline, deferred_call_id.partition("/")[2], bus),
-        operations=CallOperations(bus, subscriber, deferred_call_id),
+        operations=CallOperations(bus, subscriber, pending),
         deferred_call=deferred_call_id,
     )
     answer = await block.handle(call, subscriber.args)
@@ -92,7 +92,7 @@ class _Running:
         self.pipeline, self.outgoing = subscriber.agent.pipeline, bus.outgoing
         self.may_call_private = "models" in bus.outgoing.open_for
         self._bus = bus
-        self._operations = CallOperations(bus, subscriber, pending.id)
+        self._operations = CallOperations(bus, subscriber, pending)
 
     def secret(self, reference: str) -> str:
         return self._bus.secrets.read_for_block(reference)

@@ -15,6 +15,7 @@ from memrelay.bus.keys import PublicSwarm
 from memrelay.bus.lease.fencing import MOST_BYTES, FencedWriter, log_refusals
 from memrelay.bus.public_listeners import list_listeners
 from memrelay.bus.streams.entry import NewEntry
+from memrelay.bus.streams.via import NO_VIA, Via
 from memrelay.worker.run.outcome import Outcome, PublicMessageLimit
 
 
@@ -30,6 +31,7 @@ class _PublicMessage(NamedTuple):
     origin: str
     uid: str
     traceparent: str
+    via: Via
 
     def pack_append(self, uid: str) -> bytes:
         """Return the command that appends the message to a pipeline's input."""
@@ -42,6 +44,7 @@ class _PublicMessage(NamedTuple):
             hop=str(self.swarm.hop),
             origin=self.origin,
             traceparent=self.traceparent,
+            via=self.via,
         ).pack()
 
 
@@ -98,6 +101,8 @@ def _find_public(
         origin = public_limit.add(outcome, len(public))
         if public:
             outcome.publish_id = f"{outcome.uid}/{outcome.publish_id or outcome.id}"
+        # Other pipelines learn no names of callers.
+        via = outcome.via._replace(key="") if outcome.via.profile else NO_VIA
         for number, swarm, data in public:
             mid = make_mid(outcome.publish_id, number, data)
-            yield _PublicMessage(swarm, mid, data, origin, outcome.uid, outcome.traceparent)
+            yield _PublicMessage(swarm, mid, data, origin, outcome.uid, outcome.traceparent, via)

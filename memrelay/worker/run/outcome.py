@@ -10,6 +10,7 @@ from memrelay.bus.client.resp import SwarmMessage
 from memrelay.bus.codec import encode
 from memrelay.bus.keys import PublicSwarm, SwarmName
 from memrelay.bus.request import REFUSED, error_answer
+from memrelay.bus.streams.via import NO_VIA, Via
 from memrelay.memory.engine.inbox import Pending
 from memrelay.worker.run.inputs import Entry, Input, Published, Work
 
@@ -75,6 +76,8 @@ class Outcome(Struct, gc=False):
     is_redacted: bool = False
     # The trace context for public swarms and a replay; only a worker with tracing sets it.
     traceparent: str = ""
+    # How its input came in.
+    via: Via = NO_VIA
 
     def build_report(self) -> dict[str, Any]:
         """Return this input's part of the report to the client that waits for the cascade."""
@@ -170,6 +173,7 @@ def new_outcome(work: Input, store: str = "") -> Outcome:
         origin=work.origin,
         store=store,
         replay_entry=work.replay_entry,
+        via=work.via,
     )
 
 
