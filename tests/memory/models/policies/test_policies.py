@@ -306,3 +306,18 @@ def test_a_document_is_redacted_though_other_records_of_recipes_have_json(tmp_pa
 
     assert AWS not in found.text and found.text.startswith("use [aws_access_key_id:")
     recipes.close()
+
+
+def test_a_redacted_append_to_a_long_record_stays_an_append(store: Store) -> None:
+    """Else each one would write the whole record."""
+    set_policies(store, SECRETS)
+    guid = create(store, "tea " * 2000)
+    with store.transaction() as tx:
+        perform(tx, "records.append", guid=guid, content="one")
+
+        perform(tx, "records.append", guid=guid, content=f"use {AWS}")
+
+        growing = tx.records.growing(guid, {})
+        assert growing is not None and growing.end.endswith("]")
+    content = get(store, guid).content
+    assert "use [aws_access_key_id:" in content and AWS not in content
