@@ -44,18 +44,10 @@ def run_stoppable(
     try:
         return call()
     except PolicyStop as stop:
-        return keep_late_stop(stops, key, stop, tx.extent == before)
-
-
-def keep_late_stop(stops: Stops, key: Hashable, stop: PolicyStop, is_early: bool) -> PolicyStop:
-    """Return a stop that is early: the call had changed nothing. Keep any other.
-
-    Raises StoppedTooLate.
-    """
-    if is_early:
-        return stop
-    stops[key] = stop
-    raise StoppedTooLate from stop
+        if tx.extent == before:
+            return stop
+        stops[key] = stop
+        raise StoppedTooLate from stop
 
 
 def settle(stop: PolicyStop, operation: Operation, given: Any, tx: Store, context: Context) -> Any:

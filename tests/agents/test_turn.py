@@ -454,3 +454,16 @@ def test_a_query_finds_facts_procedures_and_episodes(
         "episode",
     ]
     assert found[2]["summary"] == "I drink tea → you said: I drink tea"
+
+
+def test_what_a_tool_writes_keeps_the_verdict_and_the_key_of_the_message(
+    system: TestSystem, model: ModelServer
+) -> None:
+    asked = Asked(system, model, tools=["remember"])
+    model.script.extend([calls(("remember", {"key": "k", "value": "v"})), "Done."])
+    via = orjson.dumps(["webhook:github", "unverified", "key1"]).decode()
+    envelope = orjson.dumps({"from": "User", "id": "me", "args": [{"text": "go"}]})
+    assert asked.answer(system.client.enter_raw(asked.uid, envelope, via=via)) == "Done."
+
+    found = "SELECT DISTINCT verdict, origins.key, agent FROM origins WHERE profile LIKE 'turn:%'"
+    assert system.rows(asked.uid, found) == [("unverified", "key1", "bot_")]

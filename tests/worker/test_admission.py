@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from memrelay.bus.codec import encode
 from memrelay.bus.message import new_message
@@ -115,3 +116,18 @@ def test_a_dead_letter_has_the_changed_text(stores: OpenStores) -> None:
     letter = outcomes[1].dead_letter
     assert list_contents(stores) == ["one"]
     assert letter is not None and b"[secret]" in letter.data and b"SECRET" not in letter.data
+
+
+def test_a_stop_belongs_to_one_message_of_an_agent(stores: OpenStores) -> None:
+    """The agent gets two messages, and the cascade has no new message between them."""
+    relay = make_relay("part", "^/part ([a-z ]+)")
+    noter = make_agent(
+        "noter", "memory_entry_write", {"memory_id": STORE, "memory": "Team"}, publishes=False
+    )
+    checked = check(make_bundle("p", relay, noter))
+    assert checked.bundle is not None, checked
+    entry = replace(make_message("/part tea REFUSED"), plan=Plan(checked.bundle))
+
+    make_batch(entry).run(stores)
+
+    assert list_contents(stores) == ["tea "]

@@ -280,3 +280,15 @@ def report_of(system: TestSystem, uid: str, text: str, swarm: str) -> Json:
 def entered(system: TestSystem, uid: str) -> int:
     """Return the number of entries ever added to the input."""
     return int(system.client.redis.xinfo_stream(input_of(uid))["entries-added"])
+
+
+def test_a_public_message_keeps_the_way_in_but_not_the_key(system: TestSystem, swarm: str) -> None:
+    speaker, keeper = make_uid(), make_uid()
+    deploy(system, make_speaker(speaker, swarm), make_keeper(keeper, swarm))
+
+    via = orjson.dumps(["webhook:github", "unverified", "jwt:anna"]).decode()
+    system.client.enter(speaker, "/tell tea", via=via)
+    await_quiet(system, speaker, keeper)
+
+    origins = "SELECT profile, verdict, origins.key FROM origins"
+    assert system.rows(keeper, origins) == [("webhook:github", "unverified", "")]

@@ -1,6 +1,7 @@
 """Values that policies found are replaced in JSON, however they are written in it."""
 
 import json
+import time
 from typing import Any
 
 import orjson
@@ -90,3 +91,46 @@ def test_the_sender_and_each_part_of_a_message_are_looked_at() -> None:
 
     assert (redacted.sender, redacted.text) == ("[aws]", "[aws]")
     assert "AKIA" not in str(redacted)
+
+
+@pytest.mark.parametrize(
+    "part",
+    ["1e999", "[" * 600 + "]" * 600, "9" * 5000, "-0.0"],
+    ids=["infinite", "deep", "long", "zero"],
+)
+def test_other_parts_of_a_message_hide_no_value(part: str) -> None:
+    data = f'{{"from":"User","args":[{{"text":{escape_all(KEY)},"x":{part}}}]}}'.encode()
+
+    redacted = redact(data, FINDINGS)
+
+    assert redacted == f'{{"from":"User","args":[{{"text":"[private_key]","x":{part}}}]}}'.encode()
+
+
+def test_the_time_does_not_grow_with_the_number_of_values() -> None:
+    """Values times texts would take minutes."""
+    findings = {f"a{number}@b.co": "[email]" for number in range(10_000)}
+    texts = [f"x{number}" for number in range(50_000)]
+    inner = json.dumps(list(range(1_000_000, 1_050_000)))
+    data = orjson.dumps({"args": [*texts, inner, " ".join(findings)]})
+
+    began_s = time.process_time()
+    redacted = orjson.loads(redact(data, findings))
+
+    assert time.process_time() - began_s < 20
+    assert redacted == {"args": [*texts, inner, " ".join(["[email]"] * len(findings))]}
+
+
+def test_long_values_and_many_are_replaced() -> None:
+    findings = {"é" * 5000: "[long]"} | {f"v{number:06}": "[v]" for number in range(25_000)}
+
+    assert (
+        redact_text(f"{'é' * 5000} v000001 v024999 v025000", findings) == "[long] [v] [v] v025000"
+    )
+
+
+def test_numbers_of_an_envelope_stay() -> None:
+    data = b'{"from":"User","args":[{"text":"1700000000000","timestamp":1700000000000}]}'
+
+    redacted = orjson.loads(redact(data, {"1700000000000": "[number]"}))
+
+    assert redacted["args"] == [{"text": "[number]", "timestamp": 1_700_000_000_000}]

@@ -73,6 +73,12 @@ class Feature(StoreTable):
     def created(self, guid: str) -> None:
         """Note a new record. The hot path calls this instead of `changed`."""
 
+    def bound_expiry(self, state: "State") -> int | None:
+        """Return when a record expires at the latest, also if reads extend its life, Unix ms. None
+        for no bound.
+        """
+        return None
+
     def changed(self, change: Any, subject: str, data: Mapping[str, Any] | None = None) -> None:
         """Note a change (a ChangeType) of a record or another subject, with further ids in
         `data`.
@@ -109,6 +115,9 @@ class WritePath:
         self.admit = tuple(one.admit for one in hooks if _overrides(one, "admit"))
         self.admitting = tuple(one for one in hooks if _overrides(one, "admit"))
         self.admit_texts = tuple(one.admit_texts for one in hooks if _overrides(one, "admit_texts"))
+        self.bound_expiry = tuple(
+            one.bound_expiry for one in hooks if _overrides(one, "bound_expiry")
+        )
         self.created = tuple(one.created for one in hooks if _overrides(one, "created"))
         self.changed = tuple(one.changed for one in hooks if _overrides(one, "changed"))
         self.selected = tuple(one.selected for one in hooks if _overrides(one, "selected"))

@@ -400,8 +400,10 @@ class RecordTable:
         end = ""
         if self.path.admit:
             end = self.appends.find_end(record)
-            if not self._admit_appended(record, end, text, now_ms):
+            admitted = self._admit_appended(record, end, text, now_ms)
+            if admitted is None:
                 return
+            text = admitted
         born = self.count_change()
         self.versions.add_begun(record.state, record.length, record.row)
         self.announce(UPDATED, record.guid, APPEND)
@@ -409,21 +411,24 @@ class RecordTable:
         if self.path.admit:
             record.end = (end + text)[-SEAM:]
 
-    def _admit_appended(self, record: LongRecord, end: str, text: str, now_ms: int) -> bool:
-        """Return whether a text may be appended to a record that ends with `end`. A text that
-        policies change is written here, with the whole record.
+    def _admit_appended(self, record: LongRecord, end: str, text: str, now_ms: int) -> str | None:
+        """Return the text to append to a record that ends with `end`, as policies let it in. None
+        if they change the record too: it is written here as a whole.
         """
         before = State._make((*record.state, end))
         wanted = before._replace(content=end + text, updated_at=now_ms)
         admitted = self.admit(wanted, before)
         if admitted is wanted:
-            return True
+            return text
+        is_same = admitted._replace(content=wanted.content) == wanted
+        if is_same and admitted.content.startswith(end):
+            return admitted.content[len(end) :]
         place = self.by_guid(record.guid)
         assert place is not None
         start = place.content[: len(place.content) - len(end)]
         admitted = admitted._replace(content=start + admitted.content)
         self.overwrite(place, admitted, "append", event=APPENDED, is_admitted=True)
-        return False
+        return None
 
     def merge_appended(self, rows: Iterable[int]) -> None:
         """Merge the appended texts of records into their contents. Their versions exist already."""

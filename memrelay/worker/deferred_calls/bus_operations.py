@@ -11,6 +11,7 @@ import orjson
 from memrelay.blocks.async_call import OperationFailed, OperationUnavailable
 from memrelay.blocks.contract import Shared
 from memrelay.bus.client.url import Address
+from memrelay.bus.codec import find_via
 from memrelay.bus.errors import (
     BusBusy,
     BusError,
@@ -22,9 +23,9 @@ from memrelay.bus.errors import (
 )
 from memrelay.bus.request import REFUSED, SNAPSHOT_PENDING, UNAVAILABLE, NewCall, Requester
 from memrelay.bus.streams.ingress import IngressLimits
-from memrelay.bus.streams.via import Via
 from memrelay.guarded_http.rules import PUBLIC_ONLY, OutgoingRules
 from memrelay.logs import get_logger
+from memrelay.memory.engine.inbox import Pending
 from memrelay.memory.engine.origins import TURN
 from memrelay.memory.operations import RECEIPT, all_operations, find_operation
 from memrelay.pipelines.plan import PlannedAgent
@@ -106,16 +107,15 @@ class CallOperations:
     came in to which the agent answers.
     """
 
-    def __init__(
-        self, bus: BusOperations, subscriber: PlannedAgent, deferred_call_id: str, via: Via
-    ) -> None:
-        agent = subscriber.agent
+    def __init__(self, bus: BusOperations, subscriber: PlannedAgent, pending: Pending) -> None:
+        agent, deferred_call_id = subscriber.agent, pending.id
+        via = find_via(pending.data)
         self._bus, self._uid, self._actor = bus, agent.pipeline, agent.name
         self._deferred_call_id, self._count = deferred_call_id, 0
         self._receipts = subscriber.receipts
         model = getattr(subscriber.args, "model", "")
         profile = f"{TURN}{deferred_call_id.partition('/')[2]}" if model else via.profile
-        self._via = Via(profile, via.verdict, via.key, agent.alias, model)
+        self._via = via._replace(profile=profile, agent=agent.alias, model=model)
 
     async def call(
         self, name: str, given: Mapping[str, Any], store: str, key: str, as_of: str = ""

@@ -9,7 +9,7 @@ from typing import Any, Never
 
 from memrelay.blocks.async_call import AsyncCall
 from memrelay.blocks.contract import AsyncBlock, Call, Executor, Got, Handle, Limits, Shared
-from memrelay.bus.codec import decode_kept, encode_kept, find_via
+from memrelay.bus.codec import decode_kept, encode_kept
 from memrelay.bus.message import Message
 from memrelay.memory.engine.inbox import Pending
 from memrelay.memory.errors import Refused
@@ -72,7 +72,7 @@ async def _run_async_block(
         input_time_ms(pending.root),
         Limits(max_bytes),
         _Ids(agent.pipeline, deferred_call_id.partition("/")[2], bus),
-        operations=CallOperations(bus, subscriber, deferred_call_id, find_via(pending.data)),
+        operations=CallOperations(bus, subscriber, pending),
         deferred_call=deferred_call_id,
     )
     answer = await block.handle(call, subscriber.args)
@@ -92,7 +92,7 @@ class _Running:
         self.pipeline, self.outgoing = subscriber.agent.pipeline, bus.outgoing
         self.may_call_private = "models" in bus.outgoing.open_for
         self._bus = bus
-        self._operations = CallOperations(bus, subscriber, pending.id, find_via(pending.data))
+        self._operations = CallOperations(bus, subscriber, pending)
 
     def secret(self, reference: str) -> str:
         return self._bus.secrets.read_for_block(reference)

@@ -12,7 +12,7 @@ from memrelay.blocks.contract import Call, DeferredCall, Limits
 from memrelay.bus.codec import encode, encode_kept
 from memrelay.bus.keys import PublicSwarm
 from memrelay.bus.message import ENVELOPE_FACTOR, Message
-from memrelay.memory.admission import Stops, keep_late_stop, run_stoppable
+from memrelay.memory.admission import Stops, run_stoppable
 from memrelay.memory.engine.inbox import Pending
 from memrelay.memory.engine.origins import TURN
 from memrelay.memory.engine.store import Store
@@ -77,6 +77,8 @@ class Cascade:
         self._queue: list[tuple[str, Message, int]] = []
         # What policies found in it, each with its replacement.
         self._findings: dict[str, str] = {}
+        # Its calls of blocks on stores with policies.
+        self._calls = 0
         self.outcome: Outcome
         # The agent whose block runs, or has raised an exception.
         self.calling: PlannedAgent | None = None
@@ -86,7 +88,7 @@ class Cascade:
         self._work, self._now_ms, self._guids = work, input_time_ms(work.id), 0
         self.outcome = outcome = new_outcome(work)
         queue = self._queue = []
-        self._findings = NOTHING_FOUND
+        self._findings, self._calls = NOTHING_FOUND, 0
         if work.only_agent:
             self._deliver_to_one(work)
         else:
@@ -181,18 +183,9 @@ class Cascade:
             call.message = redact_message(call.message, self._findings)
         if call.tx is None or not call.tx.records.path.admit:
             return subscriber.handle(call, subscriber.args)
-        if self.stops:
-            key = self.next_deferred_call_id(), subscriber.agent.alias
-            handle = partial(subscriber.handle, call, subscriber.args)
-            answer = run_stoppable(self.stops, key, call.tx, handle)
-        else:
-            # The usual case, without the key.
-            before = call.tx.extent
-            try:
-                answer = subscriber.handle(call, subscriber.args)
-            except PolicyStop as stop:
-                key = self.next_deferred_call_id(), subscriber.agent.alias
-                answer = keep_late_stop(self.stops, key, stop, call.tx.extent == before)
+        self._calls += 1
+        handle = partial(subscriber.handle, call, subscriber.args)
+        answer = run_stoppable(self.stops, (self._work.key, self._calls), call.tx, handle)
         self._findings = call.tx.records.findings
         if isinstance(answer, PolicyStop):
             return answer_stopped(answer, call)

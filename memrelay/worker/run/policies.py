@@ -2,12 +2,8 @@
 found values that are replaced in everything that the input leaves.
 """
 
-import json
-import re
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Any
 
 import orjson
 from msgspec.structs import replace
@@ -19,17 +15,11 @@ from memrelay.bus.message import Message
 from memrelay.memory.admission import settle_write
 from memrelay.memory.engine.store import Store
 from memrelay.memory.errors import PolicyStop
+from memrelay.memory.found_values import order_findings
 from memrelay.worker.run.inputs import Input, Work
 from memrelay.worker.run.outcome import Outcome
 
 DATA = b"data"
-# The name of a field of Memrelay. It stays, also if it contains a found value.
-FIELD = re.compile("[a-z_]{1,30}")
-# Smaller numbers are not replaced: any count may be equal to them.
-LEAST_NUMBER = 100_000
-JSON_STARTS = ("{", "[", '"')
-# Found values and their replacements.
-Ordered = Sequence[tuple[str, str]]
 
 
 def answer_stopped(stop: PolicyStop, call: Call) -> Message:
@@ -80,78 +70,10 @@ def redact_message(message: Message, findings: Mapping[str, str]) -> Message:
 
 
 def redact(data: bytes, findings: Mapping[str, str]) -> bytes:
-    """Return JSON with found values replaced, also in JSON that a text holds.
-
-    It is parsed, because a sender may escape any character, and because a value may also be a part
-    of the syntax, such as the name of a field.
-    """
-    if not data:
-        return data
-    ordered = _order(findings)
-    try:
-        value = json.loads(data)
-        redacted = _redact_value(value, ordered, keeps_fields=True)
-    except (ValueError, RecursionError):
-        return _redact_broken(data, ordered)
-    return data if redacted == value else _dump(redacted)
+    """Return JSON of Memrelay with found values replaced, also in JSON that a text holds."""
+    return order_findings(findings).replace_data(data) if data else data
 
 
 def redact_text(text: str, findings: Mapping[str, str]) -> str:
     """Return a text with found values replaced, also in the JSON that it holds."""
-    return _redact_text(text, _order(findings))
-
-
-def _order(findings: Mapping[str, str]) -> Ordered:
-    """Return the findings, also as JSON writes them, the longest first: it may contain others."""
-    values = sorted(findings.items(), key=lambda one: len(one[0]), reverse=True)
-    return [(form, name) for value, name in values for form in (value, *_escape(value))]
-
-
-def _redact_value(value: Any, findings: Ordered, *, keeps_fields: bool = False) -> Any:
-    """Return a JSON value with found values replaced, with `keeps_fields` not in names of FIELD."""
-    if isinstance(value, str):
-        return _redact_text(value, findings)
-    if isinstance(value, list):
-        return [_redact_value(one, findings, keeps_fields=keeps_fields) for one in value]
-    if isinstance(value, dict):
-        redacted = {}
-        for key, inner in value.items():
-            is_kept = keeps_fields and FIELD.fullmatch(key)
-            name = key if is_kept else _redact_text(key, findings)
-            redacted[name] = _redact_value(inner, findings, keeps_fields=keeps_fields)
-        return redacted
-    if isinstance(value, int) and abs(value) >= LEAST_NUMBER:
-        return dict(findings).get(str(value), value)
-    return value
-
-
-def _redact_text(text: str, findings: Ordered) -> str:
-    if text.lstrip()[:1] in JSON_STARTS:
-        with suppress(ValueError):
-            value = json.loads(text)
-            redacted = _redact_value(value, findings)
-            return text if redacted == value else _dump(redacted).decode()
-    for value, replacement in findings:
-        text = text.replace(value, replacement)
-    return text
-
-
-def _redact_broken(data: bytes, findings: Ordered) -> bytes:
-    """Return data that is no JSON with found values replaced."""
-    for value, replacement in findings:
-        data = data.replace(value.encode(errors="surrogatepass"), replacement.encode())
-    return data
-
-
-def _escape(value: str) -> set[str]:
-    """Return the usual ways to write a text in JSON, if they differ from it."""
-    escaped = {json.dumps(value, ensure_ascii=is_ascii)[1:-1] for is_ascii in (True, False)}
-    escaped |= {one.replace("/", "\\/") for one in escaped}
-    return escaped - {value}
-
-
-def _dump(value: Any) -> bytes:
-    try:
-        return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
-    except UnicodeEncodeError:  # half a surrogate pair
-        return json.dumps(value, separators=(",", ":")).encode()
+    return order_findings(findings).replace_text(text)

@@ -15,6 +15,7 @@ from memrelay.memory.engine.keyed_table import KeyedTable
 from memrelay.memory.engine.store import Store
 from memrelay.memory.engine.versions import StoredRecord
 from memrelay.memory.models.langgraph import LANGGRAPH_ITEM_KIND
+from memrelay.memory.records.data import LARGEST
 
 # About 100 years.
 MAX_TTL_M = 52_560_000
@@ -31,7 +32,8 @@ HAS_UNEXPIRED = (
 )
 TOUCH = (
     "UPDATE records SET expires_at = "
-    f"max(expires_at, ?1 + CAST(json_extract(data, '$.ttl_m') * {MS_PER_MINUTE} AS INTEGER)) "
+    "max(expires_at, "
+    f"min(?3, ?1 + CAST(json_extract(data, '$.ttl_m') * {MS_PER_MINUTE} AS INTEGER))) "
     "WHERE guid = ?2 AND kind = 'memory.item' AND expires_at > ?1 "
     "AND json_extract(data, '$.ttl_m') IS NOT NULL"
 )
@@ -87,8 +89,19 @@ class LanggraphItemTable(KeyedTable):
         self._records.flush()
         before = self._connection.total_changes()
         now_ms = self._records.versions.now_ms
-        self._connection.executemany(TOUCH, [(now_ms, guid) for guid in guids])
+        self._connection.executemany(
+            TOUCH, [(now_ms, guid, self._bound_expiry(guid)) for guid in guids]
+        )
         return self._connection.total_changes() - before
+
+    def _bound_expiry(self, guid: str) -> int:
+        """Return when an item expires at the latest, as the features of the store say."""
+        hooks = self._records.path.bound_expiry
+        stored = self._records.by_guid(guid) if hooks else None
+        if stored is None:
+            return LARGEST
+        bounds = [hook(stored.state) for hook in hooks]
+        return min((one for one in bounds if one is not None), default=LARGEST)
 
     def _has_unexpired(self, scope: str) -> bool:
         if not self._records.expiry.concerns:

@@ -17,7 +17,7 @@ from memrelay.memory.records.filters import AllOf, AnyOf, Condition, Node, Not, 
 Holds = Callable[[State], bool]
 # Takes the values of an Origin.
 Comes = Callable[[tuple[str, ...]], bool]
-WEBHOOK, JWT, VERIFIED = "webhook", "jwt:", "verified"
+WEBHOOK, JWT, VERIFIED, UNVERIFIED = "webhook", "jwt:", "verified", "unverified"
 COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
     "eq": operator.eq,
     "gt": operator.gt,
@@ -170,7 +170,8 @@ def _list_writers(origin: Origin) -> list[str]:
     found = []
     if origin.key:
         found.append("jwt" if origin.key.startswith(JWT) else "key")
-    if origin.profile.partition(":")[0] == WEBHOOK:
+    # The turn of an agent has a profile of its own, and the verdict of the webhook that led to it.
+    if origin.profile.partition(":")[0] == WEBHOOK or origin.verdict in (VERIFIED, UNVERIFIED):
         found.append(WEBHOOK)
     if origin.agent or origin.model:
         found.append("agent" if origin.model else "block")

@@ -8,6 +8,7 @@ from weakref import proxy
 from memrelay.memory.engine.features import DeferredRecord, Feature
 from memrelay.memory.engine.feed import VERDICT
 from memrelay.memory.engine.keyed_table import new_state
+from memrelay.memory.engine.origins import Origin
 from memrelay.memory.engine.versions import State
 from memrelay.memory.errors import PolicyStop
 from memrelay.memory.models.policies.rules import Judge, Judgment, Rule, RuleSet, Stop
@@ -129,6 +130,13 @@ class Policies(Feature):
         """Return what the policies would decide about a record. Nothing is noted or counted."""
         rules = self._table.rules or self._table.load_rules()
         return self._make_judge().judge(rules.rules, new, before)
+
+    def bound_expiry(self, state: State) -> int | None:
+        """Return the earliest end that `ttl_s` gives to a record since its last write, Unix ms."""
+        rules = self._table.rules or self._table.load_rules()
+        origin = self._versions.origins.find(state.origin) or Origin("")
+        judge = Judge(self._table.key, self._memory_id, state.updated_at, origin)
+        return judge.judge(rules.rules, state._replace(expires_at=None), None).state.expires_at
 
     def note_stop(self, stop: PolicyStop) -> None:
         """Note and count a write that a policy has stopped, when it is settled.

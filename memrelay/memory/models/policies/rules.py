@@ -1,5 +1,6 @@
 """Compiled policies, and what they decide about a record that is going to be written."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -35,8 +36,8 @@ Found = Mapping[str, list[Match]]
 NO_ORIGIN = Origin("")
 # Fields in which plain new records that are written alike differ.
 OWN_FIELDS = frozenset({"guid", "content", "created_at", "updated_at"})
-# The length of the ids that are made for records.
-GUID_LENGTH = 36
+# Ids that are made for records. An import may bring others.
+MADE_GUID = re.compile("[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 # Fields that an append leaves as they are.
 KEPT = ("scope", "kind", "source", "tags", "key", "owner", "data", "in_context", "encrypted")
 
@@ -167,7 +168,7 @@ def list_texts(state: State, memory_id: str, *, with_values: bool) -> list[str]:
         texts += orjson.loads(state.tags)
     if state.key or state.owner or state.thread or state.scope != memory_id:
         texts += list_identities(state, memory_id)
-    elif len(state.guid) != GUID_LENGTH:
+    elif not MADE_GUID.fullmatch(state.guid):
         texts.append(state.guid)
     return texts
 
@@ -185,7 +186,7 @@ def list_identities(state: State, memory_id: str) -> list[str]:
         found.append(state.thread)
     if state.scope != memory_id:
         found.append(state.scope)
-    if len(state.guid) != GUID_LENGTH:
+    if not MADE_GUID.fullmatch(state.guid):
         found.append(state.guid)
     return found
 

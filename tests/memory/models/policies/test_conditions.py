@@ -2,10 +2,12 @@
 
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from memrelay.memory.models.policies.conditions import compile_filter
+from memrelay.memory.engine.origins import Origin
+from memrelay.memory.models.policies.conditions import compile_filter, compile_origin
 from tests.memory.builders import fresh_store, perform
 from tests.memory.records.filtering import aimed_at, filters, records
 
@@ -32,3 +34,12 @@ def test_a_filter_holds_in_python_as_in_sql(case: tuple[list[Json], list[Json]])
             holds = compile_filter(given_filter)
             expected = [one.guid for one in found]
             assert [state.guid for state in states if holds(state)] == expected
+
+
+@pytest.mark.parametrize("verdict", ["verified", "unverified"])
+def test_what_an_agent_writes_after_a_webhook_is_by_both(verdict: str) -> None:
+    origin = Origin("bot", "webhook", "turn:5-0", verdict, "", "bot_", "model")
+
+    assert compile_origin({"by": ["webhook"]})(origin)
+    assert compile_origin({"by": ["agent"], "verified": verdict == "verified"})(origin)
+    assert not compile_origin({"by": ["webhook"]})(origin._replace(verdict=""))

@@ -306,3 +306,34 @@ def test_a_document_is_redacted_though_other_records_of_recipes_have_json(tmp_pa
 
     assert AWS not in found.text and found.text.startswith("use [aws_access_key_id:")
     recipes.close()
+
+
+def test_a_redacted_append_to_a_long_record_stays_an_append(store: Store) -> None:
+    """Else each one would write the whole record."""
+    set_policies(store, SECRETS)
+    guid = create(store, "tea " * 2000)
+    with store.transaction() as tx:
+        perform(tx, "records.append", guid=guid, content="one")
+
+        perform(tx, "records.append", guid=guid, content=f"use {AWS}")
+
+        growing = tx.records.growing(guid, {})
+        assert growing is not None and growing.end.endswith("]")
+    content = get(store, guid).content
+    assert "use [aws_access_key_id:" in content and AWS not in content
+
+
+def test_a_read_of_an_item_extends_no_life_beyond_that_of_a_policy(tmp_path: Path) -> None:
+    """LangGraph restarts the time to live of an item with each read."""
+    store = make_store(tmp_path, "instances/p/langgraph")
+    set_policies(store, {"name": "short", "match": {}, "action": {"ttl_s": 60}})
+    with store.transaction() as tx:
+        item = {"scope": "n", "key": "k", "data": {"value": {}}, "ttl": 1000}
+        (guid,) = perform(tx, "records.put", items=[item]).guids
+
+    with store.transaction() as tx:
+        perform(tx, "records.touch", now_ms=NOW + 30_000, guids=[guid])
+
+        place = tx.records.by_guid(guid)
+        assert place is not None and place.state.expires_at == NOW + 60_000
+    store.close()

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from memrelay.memory.engine.models import list_rows
 from memrelay.memory.engine.store import Store
-from memrelay.memory.errors import MemoryFault, PolicyStop
+from memrelay.memory.errors import MemoryFault, PolicyStop, Refused
 from memrelay.memory.models.policies.table import PolicyTable
 from memrelay.memory.operations import Context, Operation, all_operations
 from memrelay.memory.policy_rules import check_policy
@@ -166,6 +166,27 @@ def test_the_texts_of_messages_in_checkpoints_are_redacted(tmp_path: Path) -> No
     store.close()
 
 
+def test_another_part_of_a_checkpoint_hides_no_message(tmp_path: Path) -> None:
+    store = make_store(tmp_path)
+    set_policy(store)
+    opaque = msgspec.msgpack.Ext(99, b"\xc1")
+    deep: Any = message(f"two {MARK}")
+    for _ in range(3000):
+        deep = b"\x91" + deep
+
+    checkpoint_cases.put(
+        store, "c1", [msgspec.msgpack.encode([opaque, {"content": f"one {MARK}"}])]
+    )
+    with pytest.raises(Refused, match="nested too deep"):
+        checkpoint_cases.put(store, "c2", [deep])
+
+    (value,) = checkpoint_cases.values_of(checkpoint_cases.get(store))[1:]
+    first, second = msgspec.msgpack.decode(value)
+    assert first == opaque and second["content"].startswith("one [pattern:")
+    assert MARK.encode() not in read_file(store)
+    store.close()
+
+
 @pytest.mark.parametrize("skip_conflicts", [False, True])
 def test_imported_lines_are_redacted_and_a_repeat_has_no_effect(
     tmp_path: Path, skip_conflicts: bool
@@ -189,6 +210,21 @@ def test_imported_lines_are_redacted_and_a_repeat_has_no_effect(
     assert (first.added, again.added, again.same) == (count, 0, count)
     assert perform(store, "records.get", guid=guid).content.startswith("now [pattern:")
     assert MARK.encode() not in read_file(store)
+    source.close(), store.close()
+
+
+def test_an_imported_guid_is_looked_at_whatever_its_length(tmp_path: Path) -> None:
+    source, store = make_store(tmp_path / "source"), make_store(tmp_path)
+    with source.transaction() as tx:
+        guid = perform(tx, "records.create", content="tea").guid
+    (line,) = [to_json(line).decode() for line in export_lines(Path(source.path), MEMORY_ID, NOW)]
+    set_policy(store)
+    named = line.replace(guid, MARK.ljust(len(guid), "-"))
+
+    with store.transaction() as tx:
+        imported = perform(tx, "records.import", lines=[named], skip_conflicts=True)
+
+    assert [one.at for one in imported.skipped] == [0] and imported.added == 0
     source.close(), store.close()
 
 
