@@ -1,9 +1,11 @@
-"""Measure what the change feed or receipts cost: one worker, and two pipelines that take turns.
+"""Measure what the change feed, receipts or policies cost: one worker, and two pipelines that take
+turns.
 
 .venv/bin/python benchmarks/changes.py [--of feed] [--rounds 20] [--messages 10000]
 
-The store of one pipeline has a feed; the messages are writes. With `--of receipts`, the search of
-one pipeline leaves receipts; the messages are searches. Both have the yardstick's bundle. A round
+The store of one pipeline has a feed, or with `--of policies` five policies that match nothing; the
+messages are writes. With `--of receipts`, the search of one pipeline leaves receipts; the messages
+are searches. Both have the yardstick's bundle. A round
 sends messages to each and waits until their entries are acknowledged. The ratios compare
 neighboring rounds.
 """
@@ -14,6 +16,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import orjson
 import uvloop
@@ -22,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.pipelines import make_messages, make_writes
 from benchmarks.support.blocking import BlockingConnection
-from benchmarks.support.bundle import make_bundle
+from benchmarks.support.bundle import RULES, make_bundle
 from benchmarks.support.harness import make_parser, stop_all, temporary_bus, write_result
 from memrelay.bus.client.resp import pack
 from memrelay.bus.client.url import Address
@@ -34,7 +37,7 @@ from memrelay.pipelines.check import check
 from memrelay.worker.service import Worker, WorkerOptions
 
 PIPELINES = ("off", "on")
-FEED, RECEIPTS = "feed", "receipts"
+FEED, RECEIPTS, POLICIES = "feed", "receipts", "policies"
 
 
 async def serve(socket: str, root: Path, of: str) -> None:
@@ -46,7 +49,10 @@ async def serve(socket: str, root: Path, of: str) -> None:
             changed = orjson.loads(text)
             for agent in changed["agents"]:
                 agent["receipts"] = (uid, of) == ("on", RECEIPTS)
-            store = {"memory_id": f"instances/{uid}/notes", "changes": (uid, of) == ("on", FEED)}
+            store: dict[str, Any] = {"memory_id": f"instances/{uid}/notes"}
+            store["changes"] = (uid, of) == ("on", FEED)
+            if (uid, of) == ("on", POLICIES):
+                store["policies"] = RULES
             bundle = check(changed | {"stores": [store]}).bundle
             assert bundle is not None
             now_ms = time.time_ns() // 1_000_000
@@ -96,7 +102,7 @@ def measure(rounds: int, messages: int, of: str) -> list[dict[str, dict[str, flo
             connection = BlockingConnection(socket)
             for uid in PIPELINES:
                 drain(connection, worker.pid, uid, 2000)
-            make = make_writes if of == FEED else make_searches
+            make = make_searches if of == RECEIPTS else make_writes
             measured = []
             for number in range(rounds):
                 order = PIPELINES if number % 2 else PIPELINES[::-1]
@@ -116,7 +122,7 @@ def main() -> None:
         return
     parser = make_parser(__doc__, rounds=20)
     parser.add_argument("--messages", type=int, default=10_000)
-    parser.add_argument("--of", choices=(FEED, RECEIPTS), default=FEED)
+    parser.add_argument("--of", choices=(FEED, RECEIPTS, POLICIES), default=FEED)
     given = parser.parse_args()
     rounds = measure(given.rounds, given.messages, given.of)
     result = {"rounds": rounds}

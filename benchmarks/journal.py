@@ -1,7 +1,8 @@
 """usage: .venv/bin/python benchmarks/journal.py [--takeover] [OPTIONS OF drive.py]
 
 Measures what journals in PostgreSQL cost: the yardstick with plain stores and with journals, in
-turn, next to the straight-line program. PostgreSQL runs on this machine, with fsync. --takeover
+turn, next to the straight-line program. A third worker also keeps inputs and receipts, and has
+policies. PostgreSQL runs on this machine, with fsync. --takeover
 measures how long another host needs to take over a store of 100,000 records with a snapshot, and
 10,000 later commits.
 """
@@ -75,8 +76,9 @@ def main() -> None:
         journal = f"{plain} --postgres {server.url('').rstrip('/')}"
         workers = ["--worker", f"plain={plain}", "--fill-through", "plain"]
         workers += ["--worker", f"journal={journal}", "--fill-through", "journal"]
+        workers += ["--worker", f"full={journal} --full", "--fill-through", "full"]
         drive = HERE / "yardstick" / "drive.py"
-        only = ["--only", "straight_line,plain,journal"]
+        only = ["--only", "straight_line,plain,journal,full"]
         subprocess.run([sys.executable, drive, *only, *workers, *options], check=True)
 
 

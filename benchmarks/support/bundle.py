@@ -15,6 +15,24 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "read": {"kind": "memory", "limit": 10, "order": "desc"},
 }
 
+# Policies that match none of the yardstick's messages.
+RULES = (
+    {"name": "no secrets", "match": {"find": "secrets"}, "action": "redact"},
+    {"name": "no persons", "match": {"find": "personal"}, "action": "redact"},
+    {"name": "short", "match": {"filter": {"kind": {"eq": "temp"}}}, "action": {"ttl_s": 60}},
+    {"name": "strangers", "match": {"filter": {"source": {"in": ["a"]}}}, "action": "review"},
+    {"name": "spam", "match": {"filter": {"tags": {"contains": "spam"}}}, "action": "drop"},
+)
+
+
+def make_full_bundle(uid: str) -> dict[str, Any]:
+    """Return the bundle with kept inputs, receipts of all reads, and policies."""
+    bundle = make_bundle(uid)
+    for agent in bundle["agents"]:
+        agent["receipts"] = agent["wf_diagram_webhook"] == "memory_search"
+    store = {"memory_id": "instances/${pipeline_uid}/memories", "policies": list(RULES)}
+    return bundle | {"inputs_days": 7, "stores": [store]}
+
 
 def make_bundle(uid: str, more_relays: int = 0) -> dict[str, Any]:
     """Return the bundle of pipeline `uid`. Its `more_relays` extra relays match no message."""

@@ -1,8 +1,10 @@
-"""usage: serve.py SOCKET ROOT UID [UID ...] [--relays N] [--postgres URL]. Start Memrelay's worker
-for the yardstick.
+"""usage: serve.py SOCKET ROOT UID [UID ...] [--relays N] [--postgres URL] [--full]
+
+Start Memrelay's worker for the yardstick.
 
 Deploys the yardstick's bundle for each UID below ROOT, and serves the pipelines on the bus at
-SOCKET. With --postgres, stores have journals in a new database of that server.
+SOCKET. With --postgres, stores have journals in a new database of that server. With --full, they
+keep inputs and receipts, and have policies.
 """
 
 import argparse
@@ -11,13 +13,15 @@ import importlib
 import signal
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import uvloop
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from benchmarks.support.bundle import make_bundle
+from benchmarks.support.bundle import make_bundle, make_full_bundle
 from memrelay.bus.client.url import Address
 from memrelay.cli.imports import load_log_format
 from memrelay.cli.logs import configure_logging
@@ -33,11 +37,13 @@ from memrelay.worker.service import Worker, WorkerOptions
 LIMITS = WorkerLimits(message_bytes=8 << 20)
 
 
-async def serve(socket: str, root: Path, uids: list[str], relays: int, storage_url: str) -> None:
+async def serve(
+    socket: str, root: Path, bundles: Mapping[str, dict[str, Any]], storage_url: str
+) -> None:
     """Deploy the bundles and serve until SIGTERM."""
     async with Catalog(root, storage_url) as catalog:
-        for uid in uids:
-            bundle = check(make_bundle(uid, relays)).bundle
+        for uid, content in bundles.items():
+            bundle = check(content).bundle
             assert bundle is not None
             await catalog.deploy(
                 uid, bundle.name, bundle.hash, bundle.source, time.time_ns() // 1_000_000
@@ -77,11 +83,16 @@ def main() -> None:
     parser.add_argument("uids", nargs="+")
     parser.add_argument("--relays", type=int, default=0)
     parser.add_argument("--postgres", default="")
+    parser.add_argument("--full", action="store_true")
     given = parser.parse_args()
     load_log_format()
     configure_logging("warning", "console")
     storage_url = create_database(given.postgres)
-    uvloop.run(serve(given.socket, given.root, given.uids, given.relays, storage_url))
+    bundles = {
+        uid: make_full_bundle(uid) if given.full else make_bundle(uid, given.relays)
+        for uid in given.uids
+    }
+    uvloop.run(serve(given.socket, given.root, bundles, storage_url))
 
 
 if __name__ == "__main__":

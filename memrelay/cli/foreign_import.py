@@ -251,7 +251,9 @@ class _Sender:
         for name in COUNTS:
             counts[name] += output[name]
         for skipped in output["skipped"]:
-            reason = f"{skipped['reason']}; --replace would replace it"
+            reason = skipped["reason"]
+            if not skipped["policy"]:
+                reason = f"{reason}; --replace would replace it"
             self._report.leave_out(positions[skipped["at"]], reason)
 
 

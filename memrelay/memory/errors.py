@@ -135,6 +135,12 @@ class ReviewFull(Refused):
     code = "review_full"
 
 
+class DeferredMatch(Exception):
+    """Policies have to see the records of a transaction one by one. Roll it back, and run it again:
+    they do then.
+    """
+
+
 class Fault(NamedTuple):
     """An error in the input.
 

@@ -42,6 +42,9 @@ def remove(tree: Path, name: str) -> list[str]:
     nouns = {f'"{noun}.' for model in (name, *importers) for noun in models()[PREFIX + model].nouns}
     for module in gone:
         path = tree / module.replace(".", "/")
+        for migration in path.glob("migrations/*.sql"):
+            # Files of stores have its tables, and migrations are numbered without a gap.
+            shutil.move(migration, tree / "memrelay/memory/engine/migrations")
         shutil.rmtree(path, ignore_errors=True)
         path.with_suffix(".py").unlink(missing_ok=True)
     manifests = tree / "memrelay/memory/engine/models.py"

@@ -406,6 +406,6 @@ def test_an_import_and_a_record_that_wait_for_review_are_reported(up: Program) -
     assert entries(up, "held1") == {}
     listed = up.run("reviews", "list", "held1").lines[0]["items"]
     decided = up.run("reviews", "approve", "held1", "--policy", "all").lines[0]["items"]
-    assert [item["status"] for item in decided] == ["approved"] * len(listed) == ["approved"] * 2
+    assert [item["status"] for item in decided] == ["approved"] * len(listed) == ["approved"] * 3
     found = entries(up, "held1")
     assert found["mem0/ada"][0]["content"] == "Ada likes tea"

@@ -29,6 +29,10 @@ FEATURES: dict[str, str] = {
 }
 
 
+# A record in the order of columns.NEW, and the values of its Origin.
+DeferredRecord = tuple[tuple[str, str, str, str, str, str, int, int], tuple[str, ...]]
+
+
 class Feature(StoreTable):
     """One feature of an open store. It overrides the hooks that it uses, and no others. To see all
     changes, it needs `created`, `changed` and `selected`.
@@ -48,6 +52,16 @@ class Feature(StoreTable):
         end of the content (SEAM in appends.py). Raises PolicyStop.
         """
         return new
+
+    def may_defer(self) -> bool:
+        """Return whether new records that have only the columns of columns.NEW may wait for
+        `admits_all`, instead of `admit`, in the transaction that begins.
+        """
+        return False
+
+    def admits_all(self, records: Sequence[DeferredRecord]) -> bool:
+        """Return whether `admit` would certainly leave all these new records as they are."""
+        return False
 
     def admit_texts(self, kind: str, texts: Sequence[str], names: Sequence[str]) -> Sequence[str]:
         """Return texts that are no record, as they may be written. `kind` says what has them.
@@ -93,6 +107,7 @@ class WritePath:
         self.names = frozenset(features)
         hooks = [*features.values()]
         self.admit = tuple(one.admit for one in hooks if _overrides(one, "admit"))
+        self.admitting = tuple(one for one in hooks if _overrides(one, "admit"))
         self.admit_texts = tuple(one.admit_texts for one in hooks if _overrides(one, "admit_texts"))
         self.created = tuple(one.created for one in hooks if _overrides(one, "created"))
         self.changed = tuple(one.changed for one in hooks if _overrides(one, "changed"))

@@ -3,6 +3,7 @@
 A state has the number of its origin, so origins that repeat cost one integer.
 """
 
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import apsw
@@ -22,6 +23,7 @@ MAX_CHARACTERS = 256
 MAX_KNOWN = 4096
 IMPORT, TURN, UNDO = "import:", "turn:", "undo:"
 REPLACED = "replaced"
+AdmitTexts = Callable[[str, Sequence[str], Sequence[str]], Sequence[str]]
 
 
 class Origin(NamedTuple):
@@ -58,6 +60,8 @@ class OriginTable:
         self.number = 0
         # The id of the input that makes the changes, "" if there is none.
         self.input_id = ""
+        # The hooks of the store's write path that look at texts.
+        self.admit_texts: tuple[AdmitTexts, ...] = ()
 
     def reset(self) -> None:
         """Forget the numbers after a rollback."""
@@ -65,9 +69,13 @@ class OriginTable:
         self.number = 0
 
     def add(self) -> int:
-        """Return the number of the current origin, which gets one with its first change."""
+        """Return the number of the current origin, which gets one with its first change. Raises
+        PolicyStop.
+        """
         if not self.number:
             values = tuple(value[:MAX_CHARACTERS] for value in self.current)
+            for admit in self.admit_texts:
+                values = tuple(admit("origin", values, ()))
             self._connection.execute(INSERT, values)
             self.number = self._connection.execute(FIND, values).get
             if len(self.known) >= MAX_KNOWN:

@@ -11,7 +11,7 @@ from typing import Any
 import apsw
 
 from memrelay.memory.engine.appends import SEAM, AppendTable, LongRecord
-from memrelay.memory.engine.features import WritePath
+from memrelay.memory.engine.features import DeferredRecord, WritePath
 from memrelay.memory.engine.feed import (
     APPENDED,
     CREATED,
@@ -35,6 +35,7 @@ from memrelay.memory.engine.fulltext import INDEXES, FullTextIndex, best_matches
 from memrelay.memory.engine.rows import Changes, RowInsert
 from memrelay.memory.engine.table import ChangeHook
 from memrelay.memory.engine.versions import State, StoredRecord, VersionTable, What, stored_records
+from memrelay.memory.errors import DeferredMatch
 from memrelay.memory.records import columns
 from memrelay.memory.records.columns import ORDER, column_list
 from memrelay.memory.records.data import LARGEST
@@ -136,6 +137,8 @@ class RecordTable:
         self.has_agent_memory = False
         # What policies found in the texts of the current input, each with its replacement.
         self.findings: dict[str, str] = {}
+        # New records that policies see before the commit. None if they see each when it is written.
+        self._deferred: list[DeferredRecord] | None = None
         # Whether a record may have a period of validity.
         self.has_periods = False
         self.reset()
@@ -146,6 +149,7 @@ class RecordTable:
             buffered.clear()
         self._last_seqs.clear()
         self.findings.clear()
+        self._deferred = None
         self.versions.reset()
         self.appends.reset()
         self._reset_hooks()
@@ -197,6 +201,21 @@ class RecordTable:
             new = admit(new, before)
         return new
 
+    def defer_admission(self) -> None:
+        """Let policies see plain new records of this transaction together, if that is enough. The
+        owner calls `check_deferred` before the commit.
+        """
+        features = self.path.admitting
+        self._deferred = [] if features and all(one.may_defer() for one in features) else None
+
+    def check_deferred(self) -> None:
+        """Raise DeferredMatch if policies may have something to say about a record that they have
+        not seen. Then the transaction has to run again.
+        """
+        deferred, self._deferred = self._deferred, None
+        if deferred and not all(one.admits_all(deferred) for one in self.path.admitting):
+            raise DeferredMatch
+
     def admit_texts(
         self, kind: str, texts: Sequence[str], names: Sequence[str] = ()
     ) -> Sequence[str]:
@@ -212,10 +231,13 @@ class RecordTable:
     ) -> None:
         """Insert a record, its values in the order of columns.NEW. Raises PolicyStop."""
         if self.path.admit and not is_admitted:
-            new = _state_of(record)
-            if (admitted := self.admit(new)) is not new:
-                self.insert_state(admitted, is_admitted=True)
-                return
+            if self._deferred is not None:
+                self._deferred.append((record, self._origins.current))
+            else:
+                new = make_state(record)
+                if (admitted := self.admit(new)) is not new:
+                    self.insert_state(admitted, is_admitted=True)
+                    return
         self.last_row += 1
         self.versions.last_change = born = self.versions.last_change + 1
         guid, scope, kind, content, source, tags, _, _ = record
@@ -234,7 +256,7 @@ class RecordTable:
         PolicyStop.
         """
         if self.path.admit:
-            new = _state_of(record)._replace(thread=thread, seq=seq)
+            new = make_state(record)._replace(thread=thread, seq=seq)
             if (admitted := self.admit(new)) is not new:
                 self.insert_state(admitted, is_admitted=True)
                 return
@@ -712,7 +734,7 @@ class RecordTable:
         return int(self._connection.execute(COUNT + where(*clauses), values).get)
 
 
-def _state_of(record: tuple[str, str, str, str, str, str, int, int]) -> State:
+def make_state(record: tuple[str, str, str, str, str, str, int, int]) -> State:
     """Return a new record with all columns. Its values are in the order of columns.NEW."""
     guid, scope, kind, content, source, tags, created_at, updated_at = record
     none = None

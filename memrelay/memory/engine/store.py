@@ -118,7 +118,8 @@ class Store:
         self._wanted_features = frozenset(names)
         names = self._wanted_features | self._own_features
         if self.records.path.names != names:
-            self.records.path = compose(self, names)
+            self.records.path = path = compose(self, names)
+            self.records.versions.origins.admit_texts = path.admit_texts
 
     def refresh_features(self) -> None:
         """Compose the write path again after a change of what the file asks for."""

@@ -55,11 +55,13 @@ class ImportRecords:
 
 @dataclass(frozen=True, slots=True)
 class SkippedLine:
-    """A line that conflicts with existing data."""
+    """A line that conflicts with existing data, or that a policy stops."""
 
     at: int
     """Its index in `lines`, from 0."""
     reason: str
+    policy: str = ""
+    """The name of the policy; empty for a conflict."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +77,7 @@ class Imported:
     merged: int = 0
     """The number of entries that were merged into similar ones."""
     skipped: tuple[SkippedLine, ...] = ()
-    """The lines that were skipped because of a conflict."""
+    """The lines that were skipped because of a conflict or a policy."""
 
 
 @operation(IMPORT, access="admin", mutates=True, imports=True)
@@ -169,21 +171,33 @@ class _TolerantImport:
             for kind, name in list_named_hooks("merges").items():
                 self._merges[kind] = load(name)(tx, context.now_ms)
         self._skipped: list[SkippedLine] = []
+        # The texts of lines to which others belong.
+        self._containers: list[str] = []
 
     def run(self, lines: list[Line]) -> Imported:
-        counts, new = Counter[str](), list[Line]()
+        counts, new, containers = Counter[str](), list[Line](), list[Line]()
         self._imports.flush()
         for at, line in enumerate(lines):
             complete = self._imports.complete(line, self._tx.memory_id, self._context.now_ms)
             outcome, complete = self._admit_line(at, complete)
             outcome = outcome or self._import_line(at, complete)
-            counts[outcome if not _is_container(line) else ""] += 1
-            if outcome in ("added", "replaced") and not self._call.check_only:
-                new.append(complete)
+            is_container = _is_container(line)
+            counts[outcome if not is_container else ""] += 1
+            if is_container:
+                self._containers += self._call.lines[at : at + 1]
+            if outcome not in ("added", "replaced") or self._call.check_only:
+                continue
+            if is_container:
+                containers.append(complete)
+            else:
+                new += (*containers, complete)
+                containers = []
                 if self._merges:
                     # The next records are compared with it.
                     self._put(new)
                     new = []
+        if not any(one.policy for one in self._skipped):
+            new += containers
         self._put(new)
         return Imported(
             counts["added"],
@@ -210,22 +224,23 @@ class _TolerantImport:
         try:
             return "", self._imports.admit(line)
         except PolicyStop as stop:
-            self._skipped.append(SkippedLine(at, self._settle(stop, at)))
+            self._skipped.append(SkippedLine(at, self._settle(stop, at), stop.policy))
             return "skipped", line
 
     def _settle(self, stop: PolicyStop, at: int) -> str:
         """Refuse or drop a line, or let it wait for review. Return what became of it."""
         # The first line may have come in pieces.
-        lines = self._call.lines[at : at + 1] if at or not self._call.at else ()
-        call = replace(self._call, lines=lines) if lines else None
+        is_whole = at or not self._call.at
+        lines = (*self._containers, *self._call.lines[at : at + 1])
+        call = replace(self._call, lines=lines) if is_whole else None
         try:
             settle(stop, known_operation(IMPORT), call, self._tx, self._context)
         except PolicyStop as refused:
             return str(refused)
         finally:
             _set_origin(self._tx, self._call, self._context)
-        waits = "waits for review" if stop.action == REVIEW else "is dropped"
-        return f"it {waits}, by the policy {stop.policy!r}"
+        does = "holds the write for review" if stop.action == REVIEW else "drops the write"
+        return f"the policy {stop.policy!r} {does}"
 
     def _import_line(self, at: int, line: Line) -> str:
         """Return what becomes of a line, and merge it if it is similar to a record."""

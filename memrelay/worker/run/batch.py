@@ -18,6 +18,7 @@ from memrelay.memory.engine.inbox import Pending
 from memrelay.memory.engine.records import is_repeated_guid
 from memrelay.memory.engine.stores import OpenStores
 from memrelay.memory.errors import (
+    DeferredMatch,
     StoppedTooLate,
     StoreBroken,
     StoreBusy,
@@ -47,7 +48,7 @@ from memrelay.worker.run.crash_isolation import AttemptJournal, CrashIsolation
 from memrelay.worker.run.earlier_runs import EarlierRuns
 from memrelay.worker.run.inputs import Call, Entry, Input, Work, decode_entry
 from memrelay.worker.run.outcome import Outcome, PublicMessageLimit, failed_outcome, new_outcome
-from memrelay.worker.run.policies import redact_entry, redact_input
+from memrelay.worker.run.policies import redact_input, redact_text, redact_work
 from memrelay.worker.run.retries import Delayed, Retries
 
 log = get_logger(__name__)
@@ -312,6 +313,8 @@ class Batch:
     def _commit(self, outcomes: Sequence[Outcome]) -> None:
         """Commit the inbox rows and the writes of each touched store."""
         touched, settled = self._cascade.touched, self._context.settled.take()
+        for store in touched.values() if self._cascade.has_policies else ():
+            store.records.check_deferred()
         for memory_id, store in touched.items():
             store.inbox.forget(settled.get(memory_id, []))
             if hooks := store.records.path.ran:
@@ -351,6 +354,8 @@ class Batch:
         `failed` is the number of inputs before it. If it is `count`, the commit failed: its
         exception may belong to any input, so all of them run alone.
         """
+        if isinstance(fault, DeferredMatch):
+            return  # they run again, and policies see each record
         if failed == count:
             for _ in range(count):
                 self._run_alone()
@@ -370,7 +375,7 @@ class Batch:
         or becomes a dead letter."""
         if fault is None:
             _, fault = self._run_together(1)
-        while isinstance(fault, StoppedTooLate):
+        while isinstance(fault, StoppedTooLate | DeferredMatch):
             _, fault = self._run_together(1)
         if fault is None:
             return
@@ -383,9 +388,10 @@ class Batch:
             log.warning("input_ran_before", pipeline=one.plan.uid, message_id=one.id)
             self._result.outcomes.append(self._note_done(one))
             return
-        if self._found_in_failed and isinstance(one, Entry):
-            redact_entry(one, self._found_in_failed)
         text, attempts = describe_error(fault, self._context.secrets), 1
+        if self._found_in_failed:
+            redact_work(one, self._found_in_failed)
+            text = redact_text(text, self._found_in_failed)
         reason = f"{type(fault).__name__}: {text}"
         subscriber = find_subscriber(fault)
         if isinstance(fault, Transient):
@@ -410,12 +416,13 @@ class Batch:
         if self._has_logged_traceback:
             return
         self._has_logged_traceback = True
+        exception = self._context.secrets.redact("".join(format_exception(fault)))
         log.error(
             "block_failed",
             pipeline=one.plan.uid,
             message_id=one.id,
             subscriber=subscriber,
-            exception=self._context.secrets.redact("".join(format_exception(fault))),
+            exception=redact_text(exception, self._found_in_failed),
         )
 
     def _keep_delayed(self) -> None:

@@ -237,7 +237,9 @@ class Cascade:
         store = self._stores.get(memory_id)
         store.begin()
         self.touched[memory_id] = store
-        self.has_policies |= bool(store.records.path.admit)
+        if store.records.path.admit:
+            self.has_policies = True
+            store.records.defer_admission()
         return store
 
     def open_for_read(self, memory_id: str) -> "ReadOnlyStore":

@@ -35,6 +35,10 @@ class KeptInputs(Feature):
     def ran(self, inputs: Sequence[tuple[Any, Any]]) -> None:
         """Take the inputs that ran now."""
         self._new += self._select(inputs)
+        for work, outcome in inputs:
+            if outcome.is_redacted and (got := getattr(work, "got", None)) is not None:
+                ms = int(outcome.root.partition("-")[0])
+                self._table.replace_result(ms, got.deferred_call_id, work.texts[2])
 
     def _select(self, inputs: Sequence[tuple[Any, Any]]) -> Iterator[InputFields]:
         for work, outcome in inputs:

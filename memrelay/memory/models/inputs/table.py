@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from memrelay.memory.engine.erasures import Erases, ModelErasure
 from memrelay.memory.engine.table import StoreTable
 from memrelay.memory.models.inputs.packing import KeptInput, pack, unpack
@@ -19,6 +21,12 @@ SELECT = (
     f"SELECT n, data FROM inputs WHERE n >= ?1 AND n < ?1 + {MAX_ROWS} "
     "AND last_ms >= ?2 AND first_ms < ?3 ORDER BY n"
 )
+# Results come behind their input, and soon.
+WITH_TIME = (
+    f"SELECT n, data FROM inputs WHERE n > (SELECT max(n) FROM inputs) - {MAX_ROWS} "
+    "AND first_ms <= ?1 AND last_ms >= ?1"
+)
+UPDATE = "UPDATE inputs SET data = ? WHERE n = ?"
 NEXT = f"SELECT n FROM inputs WHERE n >= ?1 + {MAX_ROWS} ORDER BY n LIMIT 1"
 
 
@@ -44,6 +52,21 @@ class InputTable(StoreTable):
         """Add the packed inputs of a batch. Each begins with its time, Unix ms."""
         times = [one[0] for one in inputs]
         self._connection.execute(INSERT, (min(times), max(times), change, data))
+
+    def replace_result(self, ms: int, call_id: str, data: bytes) -> None:
+        """Replace the result of a deferred call, if it is kept. `ms` is the time of the input that
+        led to the call.
+        """
+        for n, packed in list(self._connection.execute(WITH_TIME, (ms,))):
+            inputs = unpack(packed)
+            new = [
+                replace(one, result=replace(one.result, data=data))
+                if one.result is not None and one.result.call_id == call_id
+                else one
+                for one in inputs
+            ]
+            if new != inputs:
+                self._connection.execute(UPDATE, (pack(new), n))
 
     def oldest_ms(self) -> int | None:
         """Return the time of the oldest row, Unix ms. None if there is none."""
@@ -97,7 +120,7 @@ class InputErasure(ModelErasure):
             if len(kept) < len(inputs):
                 removed += len(inputs) - len(kept)
                 if kept:
-                    run("UPDATE inputs SET data = ? WHERE n = ?", (pack(kept), n))
+                    run(UPDATE, (pack(kept), n))
                 else:
                     run("DELETE FROM inputs WHERE n = ?", (n,))
         return removed

@@ -42,6 +42,20 @@ def compile_filter(given: dict[str, Any]) -> Holds:
     return _compile(parse_filter(given))
 
 
+def list_fields(given: dict[str, Any]) -> set[str]:
+    """Return the fields of a record that a valid filter compares."""
+    fields, open_nodes = set[str](), [parse_filter(given)]
+    while open_nodes:
+        match open_nodes.pop():
+            case AllOf(parts) | AnyOf(parts):
+                open_nodes += parts
+            case Not(part):
+                open_nodes.append(part)
+            case Condition() as condition:
+                fields.add(condition.field)
+    return fields
+
+
 def _compile(node: Node) -> Holds:
     match node:
         case AllOf(parts):

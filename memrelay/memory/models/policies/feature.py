@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 from weakref import proxy
 
-from memrelay.memory.engine.features import Feature
+from memrelay.memory.engine.features import DeferredRecord, Feature
 from memrelay.memory.engine.feed import VERDICT
 from memrelay.memory.engine.keyed_table import new_state
 from memrelay.memory.engine.versions import State
@@ -16,6 +16,8 @@ from memrelay.memory.models.policies.table import PolicyTable, StoredVerdict
 if TYPE_CHECKING:
     from memrelay.memory.engine.store import Store
 
+# Transactions after a match in which records are seen one by one.
+CAREFUL = 32
 # Sources whose counts stay in memory.
 MOST_COUNTED = 10_000
 
@@ -30,6 +32,9 @@ class Policies(Feature):
         super().__init__(store)
         self._table = store.table(PolicyTable)
         self._memory_id = store.memory_id
+        # A message waits in the store before its cascade goes on, and may hold what a policy finds
+        # then. Nothing of it stays in free space.
+        self._connection.pragma("secure_delete", True)
         # The records keep the path, so a real reference would be a cycle.
         self._records = proxy(store.records)
         self._verdicts: list[StoredVerdict] = []
@@ -37,12 +42,30 @@ class Policies(Feature):
         self._counts: dict[tuple[str, str], tuple[int, int]] = {}
         self._counted: set[tuple[str, str]] = set()
         self._reviews = self._stops = True
+        # For so many transactions, records are seen one by one.
+        self._careful = 0
 
     def reset(self) -> None:
         """Drop what the open transaction has noted, after a rollback."""
         self._verdicts.clear()
         self._counts.clear()
         self._counted.clear()
+
+    def may_defer(self) -> bool:
+        """Return whether plain new records may be seen together. After a match they are seen one by
+        one for a while, because there may be more.
+        """
+        self._careful = max(0, self._careful - 1)
+        rules = self._table.rules or self._table.load_rules()
+        return not self._careful and rules.may_defer
+
+    def admits_all(self, records: Sequence[DeferredRecord]) -> bool:
+        """Return whether no policy has anything to say about these records."""
+        rules = self._table.rules or self._table.load_rules()
+        if not rules.concern_any(records, self._memory_id):
+            return True
+        self._careful = CAREFUL
+        return False
 
     @contextmanager
     def approved(self) -> Iterator[None]:

@@ -8,10 +8,18 @@ from typing import Any, Literal, NamedTuple
 
 import orjson
 
+from memrelay.memory.engine.features import DeferredRecord
 from memrelay.memory.engine.models import internal_kinds, json_kinds
 from memrelay.memory.engine.origins import Origin
+from memrelay.memory.engine.records import make_state
 from memrelay.memory.engine.versions import State
-from memrelay.memory.models.policies.conditions import Comes, Holds, compile_filter, compile_origin
+from memrelay.memory.models.policies.conditions import (
+    Comes,
+    Holds,
+    compile_filter,
+    compile_origin,
+    list_fields,
+)
 from memrelay.memory.models.policies.patterns import Finder, Match, compile_find, redact
 from memrelay.memory.policy_rules import parse_rate
 from memrelay.memory.records.admission import find_strings, replace_strings
@@ -25,6 +33,8 @@ REDACT: Action = "redact"
 # What a rule has found, by text.
 Found = Mapping[str, list[Match]]
 NO_ORIGIN = Origin("")
+# Fields in which plain new records that are written alike differ.
+OWN_FIELDS = frozenset({"guid", "content", "created_at", "updated_at"})
 # The length of the ids that are made for records.
 GUID_LENGTH = 36
 # Fields that an append leaves as they are.
@@ -46,6 +56,8 @@ class Rule:
     finder: Finder | None
     # Whether it looks at internal and encrypted values.
     is_internal: bool
+    # The fields that its filter compares.
+    fields: frozenset[str]
 
 
 @lru_cache(maxsize=1024)
@@ -67,6 +79,7 @@ def compile_policy(text: str) -> Rule:
         match.get("find"),
         compile_find(match["find"]) if "find" in match else None,
         policy.get("internal", False),
+        frozenset(list_fields(match["filter"]) if match.get("filter") else ()),
     )
 
 
@@ -88,6 +101,11 @@ class RuleSet:
         # All named patterns, as one set.
         names = dict.fromkeys(name for rule in finding for name in _list_names(rule.find))
         self._named = compile_find([*names]) if names else None
+        # Whether all rules treat plain new records of the same writer, kind and tags alike, but for
+        # what they find in the content.
+        self.may_defer = not any(
+            rule.action == "limit" or rule.fields & OWN_FIELDS for rule in self.rules
+        )
         # A pattern of a user may have anchors, so it sees each text by itself.
         self._own = tuple(
             rule.finder for rule in finding if rule.finder and isinstance(rule.find, dict)
@@ -108,6 +126,14 @@ class RuleSet:
         if self._named is not None and self._named.may_match(texts):
             return True
         return bool(self._own) and self._may_find_own(texts)
+
+    def concern_any(self, records: Sequence[DeferredRecord], memory_id: str) -> bool:
+        """Return whether a rule may hold for one of some plain new records. `may_defer` is true."""
+        alike = {(*record[1:3], *record[4:6], origin): record for record, origin in records}
+        for (*_, origin), record in alike.items():
+            if self.concerns(make_state(record), memory_id, origin):
+                return True
+        return self._has_find and self.may_find([record[3] for record, _ in records])
 
     def may_find(self, texts: Sequence[str]) -> bool:
         """Return whether a rule may find something in these texts."""
@@ -327,7 +353,7 @@ class Judge:
             data = orjson.dumps(replace_strings(orjson.loads(data), self.redact_text)).decode()
         tags = orjson.loads(state.tags)
         content = self.redact_text(state.content)
-        if content != state.content and not _is_still_json(state.kind, content):
+        if content != state.content and _breaks_json(state, content):
             self._stops.setdefault("refuse", self._redactors[state.content])
         return state._replace(
             content=content,
@@ -337,12 +363,18 @@ class Judge:
         )
 
 
-def _is_still_json(kind: str, content: str) -> bool:
-    """Return whether the content of a kind with JSON is JSON, or the kind has none."""
-    if not any(fnmatchcase(kind, glob) for glob in json_kinds()):
-        return True
+def _breaks_json(state: State, content: str) -> bool:
+    """Return whether a record with JSON would have none with this content. The kinds with JSON also
+    select documents, which have any text.
+    """
+    if not any(fnmatchcase(state.kind, glob) for glob in json_kinds()):
+        return False
+    return _is_json(state.content) and not _is_json(content)
+
+
+def _is_json(text: str) -> bool:
     try:
-        orjson.loads(content)
+        orjson.loads(text)
     except orjson.JSONDecodeError:
         return False
     return True

@@ -171,3 +171,14 @@ def test_the_documentation_lists_all_patterns() -> None:
     assert [name for name, _ in listed] == [
         name for one in SETS.values() for name in sorted(pattern.name for pattern in one)
     ]
+
+
+def test_what_was_redacted_is_found_no_more() -> None:
+    finder = compile_find(["secrets", "personal"])
+    for name in MAKERS:
+        for number in range(20):
+            text = make_canary(name, Random(number)).text
+            redacted = redact(text, finder.find(text), KEY)
+            assert finder.find(redacted) == [], redacted
+    # The pattern finds a digest after a name with `token`, unless it is a replacement.
+    assert finder.find("shopify_token:1f0c93ab") and not finder.find("[shopify_token:1f0c93ab]")

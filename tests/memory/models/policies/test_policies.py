@@ -293,3 +293,16 @@ def test_all_faults_of_a_policy_are_reported_at_once() -> None:
 def test_an_action_that_cannot_be_carried_out_is_a_fault(action: Any) -> None:
     with pytest.raises(ValidationError):
         check_policy({"name": "a", "match": {}, "action": action})
+
+
+def test_a_document_is_redacted_though_other_records_of_recipes_have_json(tmp_path: Path) -> None:
+    recipes = make_store(tmp_path, "instances/p/recipes")
+    set_policies(recipes, SECRETS)
+    document = {"collection": "c", "uri": "u", "text": f"use {AWS} now"}
+    with recipes.transaction() as tx:
+        perform(tx, "documents.put", **document)
+
+    found = perform(recipes, "documents.get", collection="c", uri="u")
+
+    assert AWS not in found.text and found.text.startswith("use [aws_access_key_id:")
+    recipes.close()

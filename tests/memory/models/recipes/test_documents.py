@@ -283,5 +283,5 @@ def test_the_operation_and_the_step_have_the_same_parameters() -> None:
     step = all_step_types()["vector_search"].params.__dataclass_fields__
     operation = all_operations()["documents.search"].input.__dataclass_fields__
 
-    assert set(step) == set(operation)
+    assert {*step, "receipt"} == set(operation)
     assert replace(SearchDocuments("a", "b"), top_k=5) == SearchDocuments("a", "b")

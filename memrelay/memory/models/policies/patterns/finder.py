@@ -1,6 +1,7 @@
 """Finds values in texts by named patterns or by a pattern of the user, and replaces them."""
 
 import hmac
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from functools import cached_property
@@ -20,6 +21,8 @@ MAX_FOUND = 10_000
 OWN = "pattern"
 DIGEST_DIGITS = 8
 SEPARATOR = "\n\x00\n"
+# What `redact` writes. A name such as `shopify_token` before a digest looks like a secret.
+REPLACED = re2.compile(rf"\[[a-z0-9_]+:[0-9a-f]{{{DIGEST_DIGITS}}}\]")
 
 
 class BadFind(ValueError):
@@ -53,12 +56,14 @@ class Finder:
 
     def find(self, text: str) -> list[Match]:
         """Return the values in a text in their order. Of those that overlap, the first and longest
-        one counts.
+        one counts. What `redact` has written is no value.
         """
         encoded = text.encode(errors="replace")
         text, found = encoded.decode(), list[Match]()
         for at in self._match(encoded) or ():
             found += _find(self._patterns[at], self._compiled[at], text)
+        if found and "[" in text:
+            found = _drop_replaced(found, text)
         found.sort(key=lambda match: (match.start, -match.end))
         kept = list[Match]()
         for match in found:
@@ -70,6 +75,18 @@ class Finder:
     def _compiled(self) -> list[Any]:
         options = _options(MAX_MEMORY)
         return [re2.compile(one.source, options) for one in self._patterns]
+
+
+def _drop_replaced(found: list[Match], text: str) -> list[Match]:
+    """Return the matches that are no part of what `redact` has written."""
+    spans = [match.span() for match in REPLACED.finditer(text)]
+    starts = [start for start, _ in spans]
+
+    def is_replaced(match: Match) -> bool:
+        at = bisect_right(starts, match.start) - 1
+        return at >= 0 and match.end <= spans[at][1]
+
+    return [match for match in found if not is_replaced(match)]
 
 
 def _find(pattern: NamedPattern, compiled: Any, text: str) -> Iterable[Match]:
