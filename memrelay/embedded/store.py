@@ -26,7 +26,7 @@ from memrelay.client.nouns import EmbeddedNouns
 from memrelay.client.read_state import ReadsPast
 from memrelay.embedded.seals import EmbeddedSeals
 from memrelay.installation import install_extra
-from memrelay.memory.admission import StoppedTooLate, Stops, run_stoppable, settle
+from memrelay.memory.admission import Stops, run_stoppable, settle
 from memrelay.memory.engine.connection import refuse_others, translate_errors
 from memrelay.memory.engine.copy import copy_database
 from memrelay.memory.engine.disk import write_whole_file
@@ -40,6 +40,7 @@ from memrelay.memory.errors import (
     MemoryFault,
     PolicyStop,
     Refused,
+    StoppedTooLate,
     StoreBroken,
     StoreBusy,
     VectorPending,

@@ -14,16 +14,12 @@ import orjson
 from memrelay.memory.engine.models import list_hooks, list_named_hooks, load
 from memrelay.memory.engine.store import Store
 from memrelay.memory.engine.versions import State
-from memrelay.memory.errors import PolicyStop
+from memrelay.memory.errors import PolicyStop, StoppedTooLate
 from memrelay.memory.operations import Context, Operation, known_operation, set_actor
 from memrelay.memory.records.kinds import reserved_fault
 
 REVIEW = "review"
 Output = TypeVar("Output")
-
-
-class StoppedTooLate(Exception):
-    """A policy stopped a call after it had changed something. Roll back, and run it again."""
 
 
 # The calls of one owner that policies have stopped too late, by a key that a repeat of the call has

@@ -125,6 +125,10 @@ class PolicyStop(Refused):
         self.call: tuple[str, dict[str, Any]] | None = None
 
 
+class StoppedTooLate(Exception):
+    """A policy stopped a call after it had changed something. Roll back, and run it again."""
+
+
 class ReviewFull(Refused):
     """A policy holds a write for review, and the store has the maximum number of such writes."""
 

@@ -52,6 +52,36 @@ def test_the_page_shows_changes_and_escapes_texts(web_system: WebSystem, base: s
     assert "&lt;b&gt;bold" in page and "<b>bold" not in page
 
 
+def test_the_page_shows_all_records_of_a_call(web_system: WebSystem, base: str) -> None:
+    items = [
+        {"scope": "s", "key": key, "data": {"value": {"a": 1}}, "content": f"tea {key}"}
+        for key in ("first", "second")
+    ]
+    path = f"{base}/policies/set?store=langgraph"
+    assert web_system.post(path, {"policy": POLICY}).status == 204
+    assert ask(web_system.url, "PUT", f"{base}/records", {"items": items}).status == 202
+
+    path = f"{base.removeprefix('/v1')}/reviews?store=langgraph"
+    page = web_system.get(path).body.decode()
+
+    assert "<details open><summary>The whole call of records.put" in page and "tea second" in page
+
+
+def test_the_page_does_not_approve_what_was_edited_since(web_system: WebSystem, base: str) -> None:
+    hold(web_system, base, "tea")
+    (seen,) = web_system.get(f"{base}/reviews").json["items"]
+    page = f"{base.removeprefix('/v1')}/reviews"
+    assert seen["version"] in web_system.get(page).body.decode()
+    guid = seen["guid"]
+    assert web_system.post(f"{base}/reviews/{guid}/edit", {"content": "milk"}).status == 200
+
+    answer = web_system.post(page, {"guid": guid, "version": seen["version"]})
+
+    assert answer.status == 409 and "edited it" in answer.problem[1]
+    (seen,) = web_system.get(f"{base}/reviews").json["items"]
+    assert web_system.post(page, {"guid": guid, "version": seen["version"]}).status == 200
+
+
 def test_a_conflict_is_an_error_of_the_page(web_system: WebSystem, base: str) -> None:
     (record,) = web_system.get(f"{base}/records").json["items"]
     path = f"{base}/records/{record['guid']}"

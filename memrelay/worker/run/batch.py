@@ -12,13 +12,19 @@ from memrelay.blocks.contract import Transient
 from memrelay.blocks.errors import MessageRefused
 from memrelay.bus.errors import MalformedMessage, MessageTooLong
 from memrelay.logs import get_logger
-from memrelay.memory.admission import StoppedTooLate
 from memrelay.memory.engine.connection import translate_errors
 from memrelay.memory.engine.features import FEED
 from memrelay.memory.engine.inbox import Pending
 from memrelay.memory.engine.records import is_repeated_guid
 from memrelay.memory.engine.stores import OpenStores
-from memrelay.memory.errors import DeferredMatch, StoreBroken, StoreBusy, StoreFenced, VectorPending
+from memrelay.memory.errors import (
+    DeferredMatch,
+    StoppedTooLate,
+    StoreBroken,
+    StoreBusy,
+    StoreFenced,
+    VectorPending,
+)
 from memrelay.memory.records.ids import input_time_ms
 from memrelay.pipelines.secret_references import NO_SECRETS, SecretResolver
 from memrelay.worker.deliver.settled import SettledInputs

@@ -13,6 +13,7 @@ from pydantic import Field
 
 from memrelay.memory.engine.as_of import PastStates
 from memrelay.memory.engine.feed import RESTORED
+from memrelay.memory.engine.models import list_named_hooks, load
 from memrelay.memory.engine.origins import IMPORT, REPLACED, UNDO, Origin
 from memrelay.memory.engine.store import Transaction
 from memrelay.memory.engine.timestamps import next_change_ms, parse_ms
@@ -266,6 +267,8 @@ class _Step:
         versions.current_act = (context.now_ms, context.actor, f"undo to version {number}")
         if is_absent:
             if place is not None:
+                if fault := _find_model_fault(tx, place.state, is_deletion=True):
+                    return fault
                 tx.records.delete(place)
                 self._counts["deleted"] += 1
             return ""
@@ -278,6 +281,8 @@ class _Step:
         wanted = wanted._replace(updated_at=next_change_ms(context.now_ms, last.updated_at))
         if tx.key_holder(wanted) is not None:
             return TAKEN
+        if fault := _find_model_fault(tx, wanted, is_deletion=False):
+            return fault
         try:
             wanted = tx.records.admit(wanted, place.state if place is not None else None)
         except Refused as error:
@@ -288,6 +293,12 @@ class _Step:
             tx.records.overwrite(place, wanted, "restore", event=RESTORED)
         self._counts["restored"] += 1
         return ""
+
+
+def _find_model_fault(tx: Transaction, state: State, *, is_deletion: bool) -> str:
+    """Return why the model of a record does not let it go back, or ""."""
+    function = list_named_hooks("undo_faults").get(state.kind)
+    return "" if function is None else str(load(function)(tx, state, is_deletion))
 
 
 def _states(tx: Transaction, guid: str, present: tuple[Any, ...], number: int) -> Iterator[State]:

@@ -94,6 +94,7 @@ MODEL = Model(
     # The content of recipes and rule engines is JSON.
     json_kinds=("recipe.*",),
     erase="table:EdgeErasure",
+    undo_faults={DOCUMENT_KIND: "document_undo:find_fault"},
     keyed={
         RECIPE_KIND: KEYED,
         DOCUMENT_KIND: KEYED,

@@ -8,14 +8,13 @@ from typing import Annotated, Any, Literal
 import orjson
 from pydantic import Field, ValidationError
 
-from memrelay.memory.admission import StoppedTooLate
 from memrelay.memory.engine.features import FEATURES, POLICIES
 from memrelay.memory.engine.models import load
 from memrelay.memory.engine.origins import Origin
 from memrelay.memory.engine.retention import DAY_MS
 from memrelay.memory.engine.store import Transaction
 from memrelay.memory.engine.timestamps import Moment, format_time
-from memrelay.memory.errors import Refused, VersionConflict
+from memrelay.memory.errors import Refused, StoppedTooLate, VersionConflict
 from memrelay.memory.models.reviews.reading import (
     PolicyName,
     ProposalView,

@@ -51,6 +51,8 @@ class Row(NamedTuple):
     text: str | None
     has_changed: bool
     near: list[dict[str, Any]]
+    # The whole input as JSON, "" if it is hidden. A call can write more than its candidate.
+    input: str
     target_url: str
     message_url: str
 
@@ -134,7 +136,7 @@ async def _read_rows(
     for item in items:
         call = Call("reviews.get", {"guid": item["guid"]}, store)
         found = (await ask_refusable(request, uid, call, NotFound)).output or {}
-        diff = found.get("diff")
+        diff, given = found.get("diff"), found.get("input")
         message = item["origin"].get("message", "")
         row = Row(
             item,
@@ -142,6 +144,7 @@ async def _read_rows(
             found.get("text"),
             found.get("has_changed", False),
             found.get("near", []),
+            orjson.dumps(given, option=orjson.OPT_INDENT_2).decode() if given else "",
             record_url(uid, store, item["target"]) if item["target"] and may_read else "",
             f"/pipelines/{uid}/messages/{quote(message)}" if message and may_read else "",
         )

@@ -147,6 +147,49 @@ def test_a_step_ends_when_it_has_read_much(store: Store, monkeypatch: pytest.Mon
     assert rows(store) == []
 
 
+def put_document(store: Store, origin: Origin, text: str) -> None:
+    """Store the document with the uri `u`. A chunk has at most 1,200 characters."""
+    change(store, origin, "documents.put", collection="c", uri="u", text=text)
+
+
+@pytest.mark.parametrize(
+    ("texts", "after"),
+    [
+        # Bob's text has more chunks, less chunks, and other chunks that Cat keeps.
+        (("a " * 1000, "b " * 3000), 0),
+        (("a " * 3000, "b " * 1000), 1),
+        (("a " * 3000, "b " * 3000, "c " * 500 + "b " * 2500), 2),
+        (("a " * 1000, "b " * 3000, "c " * 500 + "b " * 2500), 2),
+    ],
+)
+def test_a_document_goes_back_as_a_whole_or_not_at_all(
+    store: Store, texts: tuple[str, ...], after: int
+) -> None:
+    for origin, text in zip((ADA, BOB, CAT), texts, strict=False):
+        put_document(store, origin, text)
+
+    undo(store, source="bob", label="one")
+
+    document = change(store, ADA, "documents.get", collection="c", uri="u")
+    assert document.text == texts[after]
+    assert undo(store, source="bob", label="two")[:2] == (0, 0)
+
+
+def test_chunks_are_not_restored_into_another_document(store: Store) -> None:
+    put_document(store, ADA, "a " * 3000)
+    change(store, BOB, "documents.delete", collection="c", uri="u")
+    put_document(store, CAT, "c")
+    undo(store, source="bob")
+    assert change(store, ADA, "documents.get", collection="c", uri="u").text == "c"
+
+
+def test_a_deleted_document_comes_back(store: Store) -> None:
+    put_document(store, ADA, "a " * 3000)
+    change(store, BOB, "documents.delete", collection="c", uri="u")
+    assert undo(store, source="bob")[2] == []
+    assert change(store, ADA, "documents.get", collection="c", uri="u").text == "a " * 3000
+
+
 def test_a_record_whose_key_is_taken_now_is_listed(store: Store) -> None:
     item = {"scope": "s", "key": "k", "data": {"value": {"a": 1}}}
     (first,) = change(store, ADA, "records.put", items=[item]).guids

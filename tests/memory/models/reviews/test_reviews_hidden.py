@@ -12,10 +12,10 @@ import orjson
 import pytest
 from pydantic import ValidationError
 
-from memrelay.memory.admission import StoppedTooLate, Stops, run_stoppable, settle
+from memrelay.memory.admission import Stops, run_stoppable, settle
 from memrelay.memory.engine.copy import copy_database
 from memrelay.memory.engine.store import Store
-from memrelay.memory.errors import MemoryFault, PolicyStop
+from memrelay.memory.errors import MemoryFault, PolicyStop, StoppedTooLate
 from memrelay.memory.operations import Context, Operation, all_operations, input_schema, json_type
 from memrelay.memory.stopped_writes import ReviewPending
 from memrelay.memory.transfer.export import export_lines, to_json
