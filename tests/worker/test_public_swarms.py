@@ -282,7 +282,7 @@ def entered(system: TestSystem, uid: str) -> int:
     return int(system.client.redis.xinfo_stream(input_of(uid))["entries-added"])
 
 
-def test_a_public_message_keeps_the_way_in_but_not_the_key(system: TestSystem, swarm: str) -> None:
+def test_a_public_message_keeps_its_way_in_and_verdict(system: TestSystem, swarm: str) -> None:
     speaker, keeper = make_uid(), make_uid()
     deploy(system, make_speaker(speaker, swarm), make_keeper(keeper, swarm))
 
@@ -291,4 +291,4 @@ def test_a_public_message_keeps_the_way_in_but_not_the_key(system: TestSystem, s
     await_quiet(system, speaker, keeper)
 
     origins = "SELECT profile, verdict, origins.key FROM origins"
-    assert system.rows(keeper, origins) == [("webhook:github", "unverified", "")]
+    assert system.rows(keeper, origins) == [("webhook:github", "unverified", "jwt:anna")]

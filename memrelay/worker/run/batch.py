@@ -367,16 +367,20 @@ class Batch:
                     self._run_alone()
                 if ran < failed:  # the failed one has its turn later
                     return
-        is_known = not failed or isinstance(fault, Transient | VectorPending)
+        # Policies may not have seen its records yet.
+        is_seen = not self._cascade.has_policies
+        is_known = is_seen and (not failed or isinstance(fault, Transient | VectorPending))
         self._run_alone(fault if is_known else None)
 
     def _run_alone(self, fault: Exception | SystemExit | None = None) -> None:
         """Run the next input alone, unless its `fault` is known. A failed input is retried later,
         or becomes a dead letter."""
+        self._cascade.is_alone = True
         if fault is None:
             _, fault = self._run_together(1)
-        while isinstance(fault, StoppedTooLate | DeferredMatch):
+        while isinstance(fault, StoppedTooLate):
             _, fault = self._run_together(1)
+        self._cascade.is_alone = False
         if fault is None:
             return
         one, self._rest = self._rest[0], self._rest[1:]

@@ -68,8 +68,9 @@ class Cascade:
         # The stores with an open transaction.
         self.touched: dict[str, Store] = {}
         self.stops: Stops = {}
-        # Whether one of them has policies.
-        self.has_policies = False
+        # Whether one of them has policies. They see the records of an input that runs alone when
+        # they are written.
+        self.has_policies = self.is_alone = False
         # State of the current input. The queue has the swarm on which agents of this pipeline
         # receive a message; "" for none.
         self._work: Input
@@ -232,7 +233,8 @@ class Cascade:
         self.touched[memory_id] = store
         if store.records.path.admit:
             self.has_policies = True
-            store.records.defer_admission()
+            if not self.is_alone:
+                store.records.defer_admission()
         return store
 
     def open_for_read(self, memory_id: str) -> "ReadOnlyStore":
