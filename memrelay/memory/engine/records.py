@@ -508,12 +508,13 @@ class RecordTable:
     def bring_back(self, deleted: State, wanted: State) -> None:
         """Restore a deleted record as `wanted`, after all others and at its place in the thread.
 
-        It keeps its expiry.
+        It keeps its expiry. Raises PolicyStop, before it changes anything.
         """
+        wanted = wanted._replace(number=deleted.number + 2, expires_at=deleted.expires_at)
+        wanted = self.admit(wanted)
         self.count_change()
         self.versions.add_absence((*deleted._replace(number=deleted.number + 1)[:-1],))
-        wanted = wanted._replace(number=deleted.number + 2, expires_at=deleted.expires_at)
-        self.insert_state(wanted, is_restored=True)
+        self.insert_state(wanted, is_restored=True, is_admitted=True)
 
     def revert(self, place: StoredRecord, wanted: State) -> None:
         """Set the content and fields of a record to those of an earlier version. It keeps its

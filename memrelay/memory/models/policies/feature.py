@@ -158,13 +158,16 @@ class Policies(Feature):
 
     def complete(self) -> None:
         """Write the counts of limits and the verdicts."""
+        self._store_counts()
+        if self._verdicts:
+            self._table.add_verdicts(self._verdicts)
+            self._verdicts.clear()
+
+    def _store_counts(self) -> None:
         if self._counted:
             rows = ((*key, *self._counts[key]) for key in self._counted)
             self._table.put_limits(rows, self._versions.now_ms)
             self._counted.clear()
-        if self._verdicts:
-            self._table.add_verdicts(self._verdicts)
-            self._verdicts.clear()
 
     def _make_judge(self) -> Judge:
         origin = self._versions.origins.current
@@ -216,7 +219,8 @@ class Policies(Feature):
         known = self._counts.get((rule.name, source))
         if known is None:
             if len(self._counts) >= MOST_COUNTED:
-                self._counts = {key: self._counts[key] for key in self._counted}
+                self._store_counts()
+                self._counts.clear()
             known = self._counts[rule.name, source] = self._table.find_limit(rule.name, source)
         ends_at = (now_ms // period_ms + 1) * period_ms
         return known if known[0] >= ends_at else (ends_at, 0)

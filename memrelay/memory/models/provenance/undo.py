@@ -18,7 +18,7 @@ from memrelay.memory.engine.origins import IMPORT, REPLACED, UNDO, Origin
 from memrelay.memory.engine.store import Transaction
 from memrelay.memory.engine.timestamps import next_change_ms, parse_ms
 from memrelay.memory.engine.versions import State
-from memrelay.memory.errors import Refused, TooOld
+from memrelay.memory.errors import PolicyStop, Refused, TooOld
 from memrelay.memory.models.provenance.changes import CREATE, Made, list_made
 from memrelay.memory.operations import Context, operation
 from memrelay.memory.records.view import Guid
@@ -284,13 +284,12 @@ class _Step:
         if fault := _find_model_fault(tx, wanted, is_deletion=False):
             return fault
         try:
-            wanted = tx.records.admit(wanted, place.state if place is not None else None)
-        except Refused as error:
-            return str(error)
-        if place is None:
-            tx.records.bring_back(last, wanted)
-        else:
-            tx.records.overwrite(place, wanted, "restore", event=RESTORED)
+            if place is None:
+                tx.records.bring_back(last, wanted)
+            else:
+                tx.records.overwrite(place, wanted, "restore", event=RESTORED)
+        except PolicyStop as stop:
+            return str(stop)
         self._counts["restored"] += 1
         return ""
 

@@ -12,6 +12,7 @@ from memrelay.memory.engine.features import POLICIES
 from memrelay.memory.engine.origins import Origin
 from memrelay.memory.engine.store import Store
 from memrelay.memory.errors import PolicyStop
+from memrelay.memory.models.policies import feature
 from memrelay.memory.models.policies.feature import Policies
 from memrelay.memory.models.policies.table import PolicyTable, StoredVerdict
 from memrelay.memory.policy_rules import check_policy
@@ -165,6 +166,19 @@ def test_a_limit_counts_by_source_and_message_time(store: Store) -> None:
     assert refusal(store, now_ms=start + 59_999, source="a").policy == "flood"
     create(store, now_ms=start + 59_999, source="b")
     create(store, now_ms=start + 60_000, source="a")
+
+
+def test_a_limit_knows_more_sources_than_it_keeps_in_memory(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feature, "MOST_COUNTED", 3)
+    set_policies(store, {"name": "flood", "match": {}, "action": {"limit": "1/60s"}})
+    with store.transaction() as tx:
+        for source in "abcdefg":
+            perform(tx, "records.create", content="tea", source=source)
+
+        assert len(tx.table(Policies)._counts) <= 3
+    assert {refusal(store, source=source).policy for source in "abcdefg"} == {"flood"}
 
 
 def test_a_limit_is_kept_in_the_file_and_forgets_what_rolls_back(

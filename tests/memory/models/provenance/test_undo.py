@@ -261,3 +261,18 @@ def make_lines(root: Path, count: int) -> tuple[list[str], list[str]]:
         new = {"guid": guids[-1], "content": f"entry {number}"}
         lines.append(entry | {"record": entry["record"] | new})
     return [to_json(line).decode() for line in lines], guids
+
+
+@pytest.mark.parametrize("change_it", ["records.update", "records.delete"])
+def test_policies_count_a_restored_state_once(store: Store, change_it: str) -> None:
+    guids = [change(store, BOB, "records.create", content=text).guid for text in "ab"]
+    for guid in guids:
+        more = {"content": "x"} if change_it == "records.update" else {}
+        change(store, ADA, change_it, guid=guid, **more)
+    policy = {"name": "flood", "match": {}, "action": {"limit": "1/60s"}}
+    change(store, CAT, "policies.set", policy=policy)
+
+    _, restored, conflicts = undo(store, key=ADA.key)
+
+    assert restored == 1
+    assert ["flood" in one.reason for one in conflicts] == [True]
