@@ -189,6 +189,20 @@ def test_a_key_limits_the_tools_of_a_pipeline(web_system: WebSystem, tmp_path: P
     assert "scope write" in text
 
 
+def test_what_a_client_with_a_key_writes_has_the_key(web_system: WebSystem, tmp_path: Path) -> None:
+    uid, key = web_system.deploy(), make_key(web_system.system.root, name="mcp")
+
+    async def talk() -> None:
+        async with over_stdio(
+            uid, "--key", key.text, folder=tmp_path, environment=environment_of(web_system)
+        ) as client:
+            await call(client, "memory_write", content="tea")
+
+    asyncio.run(talk())
+    found = web_system.system.rows(uid, "SELECT actor, profile, key FROM origins")
+    assert found == [("mcp", "mcp", key.id)]
+
+
 def test_a_key_that_is_revoked_ends_the_calls_of_its_client(
     web_system: WebSystem, tmp_path: Path
 ) -> None:

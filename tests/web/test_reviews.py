@@ -174,6 +174,30 @@ def test_other_policies_hold_for_an_approved_write(web_system: WebSystem, uid: s
     assert list_waiting(web_system, uid) == guids[:1]
 
 
+def test_a_batch_that_another_policy_refuses_does_not_hold_up_others(
+    web_system: WebSystem, uid: str
+) -> None:
+    hold_all(web_system, uid, store="langgraph")
+    for text in ("bad", "good"):
+        items = [
+            {"scope": text, "key": key, "data": {"value": {"a": 1}}, "content": f"{text} {key}"}
+            for key in ("one", "two")
+        ]
+        path = f"/v1/pipelines/{uid}/records"
+        assert ask(web_system.url, "PUT", path, {"items": items}).status == 202
+    refuse = {"name": "no", "match": {"find": {"pattern": "bad two"}}, "action": "refuse"}
+    call(web_system, uid, "policies/set?store=langgraph", {"policy": refuse})
+
+    rule = {"policy": POLICY}
+    items = call(web_system, uid, "reviews/approve?store=langgraph", rule).json["items"]
+
+    assert [(one["status"], one["code"]) for one in items] == [
+        ("conflict", "refused_by_policy"),
+        ("approved", None),
+    ]
+    assert web_system.system.contents(uid, "langgraph") == ["good one", "good two"]
+
+
 @pytest.mark.slow
 def test_a_writer_cannot_approve_count_or_detect_what_waits() -> None:
     with WebSystem(WEB__RATE="0") as web_system:

@@ -189,6 +189,7 @@ async def _serve_pipeline(settings: Settings, served: Served) -> None:
             settings.web.call_timeout_s,
             held.scopes if held else lambda: SCOPES,
             held.name if held else ACTOR,
+            held.id if held else "",
         )
         session = Session(
             served.toolset,
@@ -231,6 +232,11 @@ class _HeldKey:
     def name(self) -> str:
         """The name of the key, the actor of changes."""
         return self._key.name
+
+    @property
+    def id(self) -> str:
+        """The id of the key, part of the origin of changes."""
+        return self._key.id
 
     def scopes(self) -> Collection[str]:
         """Return the scopes; none after the key ended, or when it can no longer be read."""

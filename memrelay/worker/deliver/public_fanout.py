@@ -15,7 +15,7 @@ from memrelay.bus.keys import PublicSwarm
 from memrelay.bus.lease.fencing import MOST_BYTES, FencedWriter, log_refusals
 from memrelay.bus.public_listeners import list_listeners
 from memrelay.bus.streams.entry import NewEntry
-from memrelay.bus.streams.via import Via
+from memrelay.bus.streams.via import NO_VIA, Via
 from memrelay.worker.run.outcome import Outcome, PublicMessageLimit
 
 
@@ -101,7 +101,9 @@ def _find_public(
         origin = public_limit.add(outcome, len(public))
         if public:
             outcome.publish_id = f"{outcome.uid}/{outcome.publish_id or outcome.id}"
-        via = outcome.via
         for number, swarm, data in public:
             mid = make_mid(outcome.publish_id, number, data)
-            yield _PublicMessage(swarm, mid, data, origin, outcome.uid, outcome.traceparent, via)
+            # Another pipeline must not trust the signatures that this one checks.
+            via = Via(key=outcome.via.key) if outcome.via.key else NO_VIA
+            about = origin, outcome.uid, outcome.traceparent, via
+            yield _PublicMessage(swarm, mid, data, *about)

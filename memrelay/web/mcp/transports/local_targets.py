@@ -35,13 +35,16 @@ from memrelay.web.mcp.tool import (
 
 @dataclass(frozen=True, slots=True)
 class BusConnection:
-    """What all calls of one client share. `get_scopes` returns the scopes of its key."""
+    """What all calls of one client share. `get_scopes` returns the scopes of its key, and `key` is
+    the id of the key, "" for none.
+    """
 
     requester: Requester
     seal_keys: SealKeys
     timeout_s: float
     get_scopes: Callable[[], Collection[str]]
     actor: str = ACTOR
+    key: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +82,7 @@ class BusTarget:
             self.connection.actor,
             idempotency_key if called.mutates else "",
             as_of=as_of,
-            via=Via("mcp"),
+            via=Via("mcp", key=self.connection.key),
         )
         try:
             output = await self._send(call)
