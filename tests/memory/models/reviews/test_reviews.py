@@ -245,3 +245,18 @@ def test_forgetting_a_user_deletes_what_quotes_them(store: Store) -> None:
     kept = hold(store, "records.create", content="tea")
     perform_at(store, NOW, "users.forget", id=user.user.canonical_id, reason="asked for")
     assert read_waiting(store) == [kept]
+
+
+def test_the_sender_of_a_proposal_is_looked_at(store: Store) -> None:
+    find = {"pattern": CANARY}
+    policy = {"name": "no canary", "match": {"find": find}, "action": "redact"}
+    perform_at(store, NOW, "policies.set", policy=policy)
+    operation = all_operations()["records.create"]
+    with store.transaction() as tx:
+        wanted = operation.adapter.validate_python({"content": "tea"})
+        new = new_state(make_guid(), "observation", NOW, "bot")._replace(content="tea")
+        context = Context(NOW, "bot", PLENTY, make_guid, origin=("bot", CANARY, "", "", "", "", ""))
+        propose(tx, PolicyStop(POLICY, "review", new), operation, wanted, context)
+
+    assert find_in_table(store, "[pattern:", "origin") == 1
+    assert find_in_table(store, CANARY, "origin") == 0
