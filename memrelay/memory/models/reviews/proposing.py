@@ -12,10 +12,10 @@ from memrelay.memory.engine.retention import DAY_MS
 from memrelay.memory.engine.store import Transaction
 from memrelay.memory.engine.versions import State, StoredRecord
 from memrelay.memory.errors import PolicyStop, ReviewFull
-from memrelay.memory.found_values import order_findings
 from memrelay.memory.models.reviews.table import MOST_WAITING, ProposalTable
 from memrelay.memory.operations import DRY_RUN, Context, Operation
 from memrelay.memory.records.admission import replace_strings
+from memrelay.memory.records.found_values import order_findings
 from memrelay.memory.records.view import version_of
 from memrelay.memory.stopped_writes import ReviewPending
 
