@@ -15,7 +15,7 @@ from memrelay.bus.message import Message
 from memrelay.memory.admission import settle_write
 from memrelay.memory.engine.store import Store
 from memrelay.memory.errors import PolicyStop
-from memrelay.memory.found_values import order_findings
+from memrelay.memory.records.found_values import order_findings
 from memrelay.worker.run.inputs import Input, Work
 from memrelay.worker.run.outcome import Outcome
 

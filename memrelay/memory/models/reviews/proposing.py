@@ -1,6 +1,5 @@
 """Keep a call that a policy has stopped as a proposal."""
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -15,6 +14,8 @@ from memrelay.memory.engine.versions import State, StoredRecord
 from memrelay.memory.errors import PolicyStop, ReviewFull
 from memrelay.memory.models.reviews.table import MOST_WAITING, ProposalTable
 from memrelay.memory.operations import DRY_RUN, Context, Operation
+from memrelay.memory.records.admission import replace_strings
+from memrelay.memory.records.found_values import order_findings
 from memrelay.memory.records.view import version_of
 from memrelay.memory.stopped_writes import ReviewPending
 
@@ -39,12 +40,15 @@ def propose(
             f"{stop.policy!r} refuses more; approve or reject some, then write again"
         )
     origin = {"pipeline": context.pipeline, "message": context.input_id}
-    origin |= dict(zip(Origin._fields[1:], context.origin[1:], strict=False))
+    values = tx.records.admit_texts("origin", context.origin[1:])
+    origin |= dict(zip(Origin._fields[1:], values, strict=False))
     findings = {**tx.records.findings, **getattr(stop, "findings", {})}
+    # What was redacted is not kept.
+    replace = order_findings(findings).replace_text if findings else str
     table.add(
         guid,
         operation.name,
-        orjson.dumps(_replace(orjson.loads(orjson.dumps(given)), findings)).decode(),
+        orjson.dumps(replace_strings(orjson.loads(orjson.dumps(given)), replace)).decode(),
         orjson.dumps(_describe(new, stop.before, target)).decode(),
         stop.policy,
         context.actor,
@@ -97,19 +101,6 @@ def _describe(new: State, before: State | None, target: StoredRecord | None) -> 
         is_end,
     )
     return asdict(candidate)
-
-
-def _replace(value: Any, findings: Mapping[str, str]) -> Any:
-    """Return JSON values with found texts replaced, so that what was redacted is not kept."""
-    if isinstance(value, str):
-        for found in sorted(findings, key=len, reverse=True):
-            value = value.replace(found, findings[found])
-        return value
-    if isinstance(value, list):
-        return [_replace(one, findings) for one in value]
-    if isinstance(value, dict):
-        return {_replace(key, findings): _replace(one, findings) for key, one in value.items()}
-    return value
 
 
 def show_input(data: str) -> dict[str, Any]:

@@ -293,3 +293,18 @@ def test_a_batch_that_another_policy_stops_too_late_does_not_hold_up_others(
             (good.guid, "approved", None),
         ]
         assert [one.content for one in reviewer.records.list().items] == ["hold fine"]
+
+
+def test_the_sender_of_a_proposal_is_looked_at(store: Store) -> None:
+    find = {"pattern": CANARY}
+    policy = {"name": "no canary", "match": {"find": find}, "action": "redact"}
+    perform_at(store, NOW, "policies.set", policy=policy)
+    operation = all_operations()["records.create"]
+    with store.transaction() as tx:
+        wanted = operation.adapter.validate_python({"content": "tea"})
+        new = new_state(make_guid(), "observation", NOW, "bot")._replace(content="tea")
+        context = Context(NOW, "bot", PLENTY, make_guid, origin=("bot", CANARY, "", "", "", "", ""))
+        propose(tx, PolicyStop(POLICY, "review", new), operation, wanted, context)
+
+    assert find_in_table(store, "[pattern:", "origin") == 1
+    assert find_in_table(store, CANARY, "origin") == 0
