@@ -848,9 +848,10 @@ class RemoteRehearsals(Noun):
 
 class RemoteReviews(Noun):
     """The operations on reviews, for the async client."""
-    async def approve(self, pipeline: str, *, guids: Strings = (), policy: str = "",
-            source: str = "", limit: int = 100, cursor: str = "", reason: str | None = "",
-            store: str = "", idempotency_key: str | None = None) -> Decisions:
+    async def approve(self, pipeline: str, *, guids: Strings = (), versions: Strings = (),
+            policy: str = "", source: str = "", limit: int = 100, cursor: str = "",
+            reason: str | None = "", store: str = "",
+            idempotency_key: str | None = None) -> Decisions:
         """Make the writes of proposals now, each once. The writer cannot approve its own."""
     async def edit(self, pipeline: str, guid: str, content: str, *, store: str = "",
             idempotency_key: str | None = None) -> ProposalView:
@@ -861,9 +862,10 @@ class RemoteReviews(Noun):
             status: Literal["pending", "approved", "rejected"] = "pending", policy: str = "",
             source: str = "", limit: int = 100, cursor: str = "", store: str = "") -> ReviewList:
         """List the writes that wait for review, or those that were decided."""
-    async def reject(self, pipeline: str, *, guids: Strings = (), policy: str = "",
-            source: str = "", limit: int = 100, cursor: str = "", reason: str | None = "",
-            store: str = "", idempotency_key: str | None = None) -> Decisions:
+    async def reject(self, pipeline: str, *, guids: Strings = (), versions: Strings = (),
+            policy: str = "", source: str = "", limit: int = 100, cursor: str = "",
+            reason: str | None = "", store: str = "",
+            idempotency_key: str | None = None) -> Decisions:
         """Reject proposals. Their text is deleted, and the decision is kept."""
 
 class RemoteRules(Noun):
@@ -1709,8 +1711,9 @@ class BlockingRehearsals(Noun):
 
 class BlockingReviews(Noun):
     """The operations on reviews, for the blocking client."""
-    def approve(self, pipeline: str, *, guids: Strings = (), policy: str = "", source: str = "",
-            limit: int = 100, cursor: str = "", reason: str | None = "", store: str = "",
+    def approve(self, pipeline: str, *, guids: Strings = (), versions: Strings = (),
+            policy: str = "", source: str = "", limit: int = 100, cursor: str = "",
+            reason: str | None = "", store: str = "",
             idempotency_key: str | None = None) -> Decisions:
         """Make the writes of proposals now, each once. The writer cannot approve its own."""
     def edit(self, pipeline: str, guid: str, content: str, *, store: str = "",
@@ -1722,8 +1725,9 @@ class BlockingReviews(Noun):
             policy: str = "", source: str = "", limit: int = 100, cursor: str = "",
             store: str = "") -> ReviewList:
         """List the writes that wait for review, or those that were decided."""
-    def reject(self, pipeline: str, *, guids: Strings = (), policy: str = "", source: str = "",
-            limit: int = 100, cursor: str = "", reason: str | None = "", store: str = "",
+    def reject(self, pipeline: str, *, guids: Strings = (), versions: Strings = (),
+            policy: str = "", source: str = "", limit: int = 100, cursor: str = "",
+            reason: str | None = "", store: str = "",
             idempotency_key: str | None = None) -> Decisions:
         """Reject proposals. Their text is deleted, and the decision is kept."""
 
@@ -2480,8 +2484,9 @@ class EmbeddedRehearsals(Noun):
 
 class EmbeddedReviews(Noun):
     """The operations on reviews, for the embedded store."""
-    def approve(self, *, guids: Strings = (), policy: str = "", source: str = "", limit: int = 100,
-            cursor: str = "", reason: str | None = "") -> Decisions:
+    def approve(self, *, guids: Strings = (), versions: Strings = (), policy: str = "",
+            source: str = "", limit: int = 100, cursor: str = "",
+            reason: str | None = "") -> Decisions:
         """Make the writes of proposals now, each once. The writer cannot approve its own."""
     def edit(self, guid: str, content: str) -> ProposalView:
         """Change the content of a proposal before it is approved."""
@@ -2490,8 +2495,9 @@ class EmbeddedReviews(Noun):
     def list(self, *, status: Literal["pending", "approved", "rejected"] = "pending",
             policy: str = "", source: str = "", limit: int = 100, cursor: str = "") -> ReviewList:
         """List the writes that wait for review, or those that were decided."""
-    def reject(self, *, guids: Strings = (), policy: str = "", source: str = "", limit: int = 100,
-            cursor: str = "", reason: str | None = "") -> Decisions:
+    def reject(self, *, guids: Strings = (), versions: Strings = (), policy: str = "",
+            source: str = "", limit: int = 100, cursor: str = "",
+            reason: str | None = "") -> Decisions:
         """Reject proposals. Their text is deleted, and the decision is kept."""
 
 class EmbeddedRules(Noun):
