@@ -36,13 +36,13 @@ def redact_input(one: Work, outcome: Outcome, store: Store) -> None:
     outcome.messages = [(swarm, redact(data, findings)) for swarm, data in outcome.messages]
     outcome.answer = redact(outcome.answer, findings)
     redacted = tuple(
-        one._replace(
-            data=redact(one.data, findings),
-            request=None if one.request is None else redact(one.request, findings),
+        pending._replace(
+            data=redact(pending.data, findings),
+            request=None if pending.request is None else redact(pending.request, findings),
         )
-        for one in outcome.continuations
+        for pending in outcome.continuations
     )
-    store.pending.remove(one.id for one in outcome.continuations)
+    store.pending.remove(pending.id for pending in outcome.continuations)
     for pending in redacted:
         store.pending.add(pending)
     outcome.continuations = redacted
