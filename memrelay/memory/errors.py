@@ -106,8 +106,8 @@ class PolicyStop(Refused):
     """A policy of the store stops a write. Its message names the policy.
 
     `action` is "refuse", "drop" or "review". `candidate` is the record as it would be, a State
-    after all redactions, and `before` its present state. It is raised before that record changes,
-    but the call may have changed others (memory/admission.py). `findings` has what policies found
+    after all redactions, and `before` its present state. It is raised before that record changes.
+    The call may have changed others (memory/admission.py). `findings` has what policies found
     in it, each with its replacement. `call` is (operation, input) of a block's write, None if the
     record tells it.
     """

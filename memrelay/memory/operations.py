@@ -126,7 +126,7 @@ class Context:
     input_id: str = ""
     # The reason of the changes, if the input has none.
     reason: str = ""
-    # Days after which a write that nobody reviews ends.
+    # Days after which a write without a decision ends.
     review_days: float = REVIEW_DAYS
 
 

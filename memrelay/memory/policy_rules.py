@@ -15,7 +15,7 @@ MOST_POLICIES = 100
 KEYS = ("name", "match", "action", "internal")
 MATCH_KEYS = ("filter", "find", "origin")
 ORIGIN_KEYS = ("verified", "by", "profile")
-# Who can have caused a write.
+# The possible causes of a write.
 ORIGINS = ("key", "jwt", "webhook", "agent", "block")
 # Actions without a value, and those with one.
 PLAIN_ACTIONS = ("redact", "refuse", "review", "drop")

@@ -249,7 +249,7 @@ class StoreSpec(Part):
     """Make vectors of all records, so that ranked searches find them by meaning. A memory_search
     with mode `hybrid` or `semantic` does it too."""
     policies: Policies = ()
-    """What may enter the store, and what happens to it on the way in ([trust.md](trust.md)). A
+    """Rules for the writes of the store ([trust.md](trust.md)). A
     deploy writes them into the store file."""
 
 
@@ -494,4 +494,4 @@ class Bundle(Part):
     receipts_question: Literal["text", "digest"] = "text"
     """What receipts of agents and calls keep of the question. A digest cannot be verified."""
     review_days: float = Field(30, gt=0, le=MAX_INPUTS_DAYS, strict=True)
-    """Days after which a write that a policy holds for review ends, if nobody decides."""
+    """Days after which a write that a policy holds for review ends without a decision."""

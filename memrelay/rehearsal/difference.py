@@ -252,7 +252,7 @@ def _compare_notes(
     names: _Names,
 ) -> tuple[list[NoteDifference], int]:
     """Return what an input has led to on one side only, and how many inputs have led to the same in
-    another order. What is replaced comes together.
+    another order. A replacement is one difference.
     """
     differences, reordered, empty = list[NoteDifference](), 0, Noted()
     for number in sorted({*then.noted, *candidate.noted}):

@@ -1,4 +1,4 @@
-"""What the policies of a store do to a batch: changed records, stopped writes, replaced values."""
+"""Policies in a batch: changed records, stopped writes, replaced values."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a policy finds is in no file, whichever block or call writes it.
+"""Found values are in no file, for each block and call that writes.
 
 One worker, its stores with their logs, its dead letters and the append-only file of its server.
 """

@@ -64,7 +64,7 @@ class Feature(StoreTable):
         return False
 
     def admit_texts(self, kind: str, texts: Sequence[str], names: Sequence[str]) -> Sequence[str]:
-        """Return texts that are no record, as they may be written. `kind` says what has them.
+        """Return texts that are no record, as they may be written. `kind` names their owner.
 
         `names` belong to them and cannot change. Raises PolicyStop.
         """

@@ -27,7 +27,7 @@ AdmitTexts = Callable[[str, Sequence[str], Sequence[str]], Sequence[str]]
 
 
 class Origin(NamedTuple):
-    """Who or what wrote, "" for what does not apply or is not known."""
+    """The writer of a state. Values that do not apply or are not known are ""."""
 
     # The name under which the write was made: that of an agent, a key or a program.
     actor: str

@@ -135,7 +135,7 @@ class RecordTable:
         self.expiry = Expiry(connection)
         # Whether the table may have memory of agents, which generic reads leave out.
         self.has_agent_memory = False
-        # What policies found in the texts of the current input, each with its replacement.
+        # Values that policies found in the texts of the current input, with their replacements.
         self.findings: dict[str, str] = {}
         # New records that policies see before the commit. None if they see each when it is written.
         self._deferred: list[DeferredRecord] | None = None
@@ -209,8 +209,8 @@ class RecordTable:
         self._deferred = [] if features and all(one.may_defer() for one in features) else None
 
     def check_deferred(self) -> None:
-        """Raise DeferredMatch if policies may have something to say about a record that they have
-        not seen. Then the transaction has to run again.
+        """Raise DeferredMatch if a policy may apply to a record that it has not seen. Then the
+        transaction has to run again.
         """
         deferred, self._deferred = self._deferred, None
         if deferred and not all(one.admits_all(deferred) for one in self.path.admitting):
@@ -219,8 +219,8 @@ class RecordTable:
     def admit_texts(
         self, kind: str, texts: Sequence[str], names: Sequence[str] = ()
     ) -> Sequence[str]:
-        """Return what the policies of the store make of texts that are no record. `kind` says what
-        has them. `names` belong to them and cannot change. Raises PolicyStop.
+        """Return what the policies of the store make of texts that are no record. `kind` names
+        their owner. `names` belong to them and cannot change. Raises PolicyStop.
         """
         for admit in self.path.admit_texts:
             texts = admit(kind, texts, names)

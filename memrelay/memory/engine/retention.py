@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 # Default number of days that earlier versions and deleted records are kept.
 HISTORY_DAYS = 90
-# Default number of days after which a write that nobody reviews ends.
+# Default number of days after which a write without a decision ends.
 REVIEW_DAYS = 30.0
 DAY_MS = 86_400_000
 # Maximum number of deletions per step and kind. A step of short records takes about 10 ms.

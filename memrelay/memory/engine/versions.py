@@ -210,7 +210,7 @@ class VersionTable:
         self._new.append((*state, None, None, "restore", *self.current_act, *ended))
 
     def _end(self, row: int) -> tuple[int, int, int, int | None]:
-        """Return what a version has of the current change, beside its act."""
+        """Return what a version has of the current change, besides its act."""
         return self.last_change, row, self.origins.add(), self.origins.sequence_number()
 
     def add_deleted(self, where: str, values: list[Any]) -> None:

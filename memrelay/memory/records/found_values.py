@@ -51,9 +51,7 @@ class FoundValues:
         self._forms = forms
 
     def replace_bytes(self, data: bytes) -> bytes:
-        """Return data with the values replaced where they stand as they are, or as the usual forms
-        of JSON.
-        """
+        """Return data with the values replaced, as they are and in the usual forms of JSON."""
         for value, replacement in self._long:
             data = data.replace(value, replacement)
         for pattern in self._patterns:
@@ -103,7 +101,7 @@ class FoundValues:
 
 
 def order_findings(findings: Mapping[str, str]) -> FoundValues:
-    """Return findings as they are replaced. Those of the latest input are kept."""
+    """Return findings as they are replaced. The latest ones are kept."""
     return _make(tuple(findings.items()))
 
 

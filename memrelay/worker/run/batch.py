@@ -125,7 +125,7 @@ class Batch:
         self._has_logged_traceback = False
         self._size = 0  # bytes of the published messages
         self._until_s = 0.0  # the end of the batch, as `time.perf_counter` counts
-        # What policies found in the input that has failed, each with its replacement.
+        # Values that policies found in the input that has failed, with their replacements.
         self._found_in_failed: dict[str, str] = {}
         # By key: what follows inputs that were committed before another store failed.
         self._continuations: dict[str, tuple[Pending, ...]] = {}

@@ -76,7 +76,7 @@ class Cascade:
         self._work: Input
         self._now_ms, self._guids = 0, 0
         self._queue: list[tuple[str, Message, int]] = []
-        # What policies found in it, each with its replacement.
+        # Values that policies found in it, with their replacements.
         self._findings: dict[str, str] = {}
         # Its calls of blocks on stores with policies.
         self._calls = 0

@@ -1,5 +1,5 @@
-"""What policies of a store do to the rest of an input: answers for stopped writes of blocks, and
-found values that are replaced in everything that the input leaves.
+"""The effects of policies on the rest of an input: answers for stopped writes of blocks, and found
+values that are replaced in everything that the input leaves.
 """
 
 from collections.abc import Mapping

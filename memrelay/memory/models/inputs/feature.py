@@ -19,7 +19,7 @@ PUBLISHED, TRACEPARENT = b"published", b"traceparent"
 
 class KeptInputs(Feature):
     """Keeps the inputs of pipelines with `inputs_days`, one row for each batch. The result of a
-    deferred call has a row of its own, in the transaction that stores it.
+    deferred call has its own row, in the transaction that stores it.
 
     Continuations are not kept: a replay of their first input leads to them again. Inputs that an
     inbox answers ran before, and their row is there already.

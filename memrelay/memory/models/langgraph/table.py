@@ -95,7 +95,7 @@ class LanggraphItemTable(KeyedTable):
         return self._connection.total_changes() - before
 
     def _bound_expiry(self, guid: str) -> int:
-        """Return when an item expires at the latest, as the features of the store say."""
+        """Return the latest time at which an item may expire, by the features of the store."""
         hooks = self._records.path.bound_expiry
         stored = self._records.by_guid(guid) if hooks else None
         if stored is None:

@@ -170,7 +170,7 @@ def _list_writers(origin: Origin) -> list[str]:
     found = []
     if origin.key:
         found.append("jwt" if origin.key.startswith(JWT) else "key")
-    # The turn of an agent has a profile of its own, and the verdict of the webhook that led to it.
+    # The turn of an agent has its own profile, and the verdict of the webhook that led to it.
     if origin.profile.partition(":")[0] == WEBHOOK or origin.verdict in (VERIFIED, UNVERIFIED):
         found.append(WEBHOOK)
     if origin.agent or origin.model:

@@ -61,7 +61,7 @@ class Policies(Feature):
         return not self._careful and rules.may_defer
 
     def admits_all(self, records: Sequence[DeferredRecord]) -> bool:
-        """Return whether no policy has anything to say about these records."""
+        """Return whether no policy applies to these records."""
         rules = self._table.rules or self._table.load_rules()
         if not rules.concern_any(records, self._memory_id):
             return True
@@ -141,7 +141,7 @@ class Policies(Feature):
     def note_stop(self, stop: PolicyStop) -> None:
         """Note and count a write that a policy has stopped, when it is settled.
 
-        What waits for a review counts for limits too.
+        A write that waits for review counts for limits too.
         """
         self._records.findings.update(stop.findings)
         self.note(stop.policy, stop.action, stop.candidate.guid)
@@ -150,7 +150,7 @@ class Policies(Feature):
             self._count(judgment.limits, stop.candidate.source)
 
     def note(self, policy: str, action: str, guid: str) -> None:
-        """Note a verdict of the current actor, and announce it. Nobody hears of what waits."""
+        """Note a verdict of the current actor. Announce it unless the write waits for review."""
         now_ms, actor, _ = self._versions.current_act
         self._verdicts.append(StoredVerdict(now_ms, policy, action, guid, actor))
         if action != "review":
@@ -174,7 +174,7 @@ class Policies(Feature):
         return Judge(self._table.key, self._memory_id, self._versions.now_ms, origin)
 
     def _admit_concerned(self, rules: RuleSet, new: State, before: State | None) -> State:
-        """Judge a record about which a policy may have something to say."""
+        """Judge a record to which a policy may apply."""
         judgment = self._make_judge().judge(rules.rules, new, before)
         stop = judgment.stop
         if not self._stops or (stop is not None and stop.action == "review" and not self._reviews):

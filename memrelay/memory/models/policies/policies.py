@@ -168,14 +168,14 @@ class PolicyAction:
 
 @dataclass(frozen=True, slots=True)
 class PolicyOutcome:
-    """What the policies would do."""
+    """The effect that the policies would have."""
 
     outcome: str
     """`stored`, `refuse`, `drop` or `review`."""
     policy: str
     """The policy that stops the write; empty for `stored`."""
     actions: tuple[PolicyAction, ...]
-    """What the policies that hold would do. Limits are named, and not counted."""
+    """The actions of the policies that hold. Limits are named, and not counted."""
     content: str
     """The content as it would be stored."""
     source: str

@@ -31,7 +31,7 @@ StopAction = Literal["refuse", "drop", "review"]
 # The strictest first.
 STOPS: tuple[StopAction, ...] = ("refuse", "drop", "review")
 REDACT: Action = "redact"
-# What a rule has found, by text.
+# The matches of a rule, by text.
 Found = Mapping[str, list[Match]]
 NO_ORIGIN = Origin("")
 # Fields in which plain new records that are written alike differ.
@@ -102,8 +102,8 @@ class RuleSet:
         # All named patterns, as one set.
         names = dict.fromkeys(name for rule in finding for name in _list_names(rule.find))
         self._named = compile_find([*names]) if names else None
-        # Whether all rules treat plain new records of the same writer, kind and tags alike, but for
-        # what they find in the content.
+        # Whether all rules treat plain new records of the same writer, kind and tags alike, except
+        # for matches in the content.
         self.may_defer = not any(
             rule.action == "limit" or rule.fields & OWN_FIELDS for rule in self.rules
         )
@@ -199,7 +199,7 @@ class Stop(NamedTuple):
 
 
 class Judgment(NamedTuple):
-    """What policies decide about a record."""
+    """The decision of the policies about a record."""
 
     # The record as it would be stored, redacted and with its tags and expiry.
     state: State
@@ -265,7 +265,7 @@ class Judge:
     ) -> Judgment:
         """Return what the rules that find texts decide about texts that are no record.
 
-        Those that redact do so, and all others refuse. All refuse what they find in `names`.
+        Redacting rules redact, all others refuse. All refuse matches in `names`.
         `state` is `about`.
         """
         acted = list[tuple[str, Action]]()

@@ -39,11 +39,11 @@ class ScanPolicies:
 
 @dataclass(frozen=True, slots=True)
 class ScannedRecord:
-    """A record about which a policy says something."""
+    """A record to which a policy applies."""
 
     guid: str
     actions: tuple[PolicyAction, ...]
-    """What the policies would have done with it."""
+    """The effect that the policies would have had."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class PolicyScan:
     """A page of a scan."""
 
     items: tuple[ScannedRecord, ...]
-    """Only the records about which a policy says something."""
+    """Only the records to which a policy applies."""
     scanned: int
     """The number of records that were looked at."""
     next: int
@@ -86,7 +86,7 @@ class ApplyPolicies:
 
 @dataclass(frozen=True, slots=True)
 class PoliciesApplied:
-    """What one step has changed."""
+    """The changes of one step."""
 
     changed: tuple[ScannedRecord, ...]
     """The records that have a new version, with what the policies have done."""
@@ -101,7 +101,7 @@ def apply(tx: Transaction, request: ApplyPolicies, context: Context) -> Policies
     """Apply redactions, tags and expiries to the records of a store, up to 500 in one call.
 
     Each changed record keeps its earlier version in its history, with the text that is redacted
-    now; records.erase removes it. What a policy would stop stays as it is.
+    now; records.erase removes it. Records that a policy would stop stay as they is.
     """
     rules, noted = tx.table(PolicyTable).load_rules().rules, tx.table(PolicyFeature)
     scanned, next_row, changed = 0, 0, list[ScannedRecord]()
@@ -163,7 +163,7 @@ class ListVerdicts:
 
 @dataclass(frozen=True, slots=True)
 class VerdictView:
-    """What a policy has done with a write. It does not have what was found."""
+    """The action of a policy on a write, without the found value."""
 
     at: Moment
     policy: str

@@ -1,4 +1,4 @@
-"""What becomes of a call that a policy has stopped."""
+"""Settles calls that a policy has stopped."""
 
 from typing import Any
 

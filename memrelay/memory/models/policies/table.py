@@ -57,7 +57,7 @@ class StoredPolicy(NamedTuple):
 
 
 class StoredVerdict(NamedTuple):
-    """What a policy has done with a write, without what it has found. `at` is Unix ms."""
+    """The action of a policy on a write, without the found value. `at` is Unix ms."""
 
     at: int
     policy: str

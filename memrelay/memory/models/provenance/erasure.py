@@ -1,4 +1,4 @@
-"""What an erasure does to origins."""
+"""Erases texts and names in origins."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING

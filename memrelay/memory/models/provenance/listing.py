@@ -37,15 +37,15 @@ class RecordOrigin:
 
 @dataclass(frozen=True, slots=True)
 class StateOrigin:
-    """Where a state came from. A text is empty if it does not apply or is not known."""
+    """The origin of a state. A text is empty if it does not apply or is not known."""
 
     number: int
     """The number of the state, as in records.history."""
     change: str
-    """What made it: `create`, `update`, `append`, `delete` or `restore`."""
+    """The kind of change: `create`, `update`, `append`, `delete` or `restore`."""
     at: Moment
     actor: str
-    """Who wrote: the name of an agent, a key or a program."""
+    """The writer: the name of an agent, a key or a program."""
     sender: str
     """The `from` of the message."""
     way_in: str

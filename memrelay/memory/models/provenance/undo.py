@@ -1,6 +1,6 @@
 """records.undo: takes back the changes of one writer, import, turn or period.
 
-A call takes one step, and a repeated call changes nothing, so whoever calls it can stop and go on.
+A call takes one step, and a repeated call changes nothing, so a caller can stop and go on.
 A record whose changes are followed by one of another writer is a conflict, and stays as it is.
 """
 
@@ -84,7 +84,7 @@ class UndoConflict:
     """Why: a later change of another writer, a state that is no longer kept, a taken key, or a rule
     of the store."""
     actor: str
-    """Who made the latest change."""
+    """The writer of the latest change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ class _Period(NamedTuple):
 
 
 class _Plan(NamedTuple):
-    """What to do with a record: go back to a state, None for no change; or the reason why not."""
+    """The plan for a record: go back to a state, None for no change; or the reason why not."""
 
     target: Made | None = None
     fault: str = ""
@@ -210,7 +210,7 @@ class _Step:
         return origin is not None and origin.profile.startswith(UNDO)
 
     def _is_selected(self, made: Made) -> bool:
-        """Return whether a change is to be undone. Those of an undo must be named."""
+        """Return whether a change is to be undone. The changes of an undo must be named."""
         request, period = self._request, self._period
         if made.born <= period.since or (period.until is not None and made.born > period.until):
             return False

@@ -72,8 +72,8 @@ def make_receipt(
 def _add_numbers(
     tx: Transaction, operation: Operation, found: Sequence[Found], context: Context
 ) -> list[tuple[str, int | None, float | None]]:
-    """Return the records with their versions. Those of a read of several stores that are in none
-    of them are left out.
+    """Return the records with their versions. A read of several stores leaves out
+    records that are in none of them.
     """
     guids = [guid for guid, _ in found]
     if operation.name not in OF_SEVERAL:

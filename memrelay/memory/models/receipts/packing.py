@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 # The version of the code that decides the order and the scores. Raise it with each change of them:
-# then `memrelay receipt --verify` says why an answer differs.
+# then `memrelay receipt --verify` gives it as the reason of a difference.
 RANKING = 1
 # Records that a receipt names, at most.
 MAX_FOUND = 100
@@ -19,7 +19,7 @@ DIGEST_BYTES = 16
 
 
 class Fingerprint(Struct, frozen=True, array_like=True):
-    """What the order and the scores depend on, besides the records and the question."""
+    """Conditions of the order and the scores, besides the records and the question."""
 
     ranking: int
     embedder: str

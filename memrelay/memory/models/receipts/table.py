@@ -40,7 +40,7 @@ NUMBER_THEN = (
 About = tuple[str, str, str, str, str]
 # Operation, question, (guid, score) of the records, values of the Fingerprint.
 NewRead = tuple[str, Any, Sequence[tuple[str, float | None]], tuple[int, str, str, str]]
-# What a user may have written, besides the question.
+# Texts that a user may have written, besides the question.
 TEXTS = ("actor", "thread", "input")
 
 
@@ -65,7 +65,7 @@ class Wanted(NamedTuple):
 class ReceiptTable(StoreTable):
     """Adds and reads receipts inside the store's open transaction.
 
-    Those of blocks are buffered until `flush`, which the feature `receipts` calls.
+    Receipts of blocks are buffered until `flush`, which the feature `receipts` calls.
     """
 
     READS = ("find", "find_next", "find_number", "list_ids", "new_id", "numbers", "rows")

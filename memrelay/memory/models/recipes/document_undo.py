@@ -1,4 +1,4 @@
-"""What an undo does with the chunks of a document, which only have a meaning together.
+"""Undoes the chunks of a document, which only have a meaning together.
 
 Each put of a document changes its first chunk. The first chunk has the smallest guid, so an undo
 comes to it first, and the others follow it.

@@ -1,7 +1,7 @@
-"""Reviews: writes that a policy holds back until somebody approves or rejects them.
+"""Reviews: writes that a policy holds back until a reviewer approves or rejects them.
 
-What waits is a proposal, a call with its input, in a table of its own. It is no record, so no read,
-search, list, feed or export can find it.
+A waiting write is a proposal, a call with its input, in a separate table. It is no record, so no
+read, search, list, feed or export can find it.
 """
 
 from memrelay.memory.engine.models import Model, Rows

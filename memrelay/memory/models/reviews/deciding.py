@@ -1,6 +1,6 @@
 """The operations that decide on proposals: approve, reject, and edit before an approval."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, fields, replace
 from typing import Annotated, Any, Literal
@@ -31,9 +31,9 @@ from memrelay.memory.records.view import Content, Guid, Name, Reason
 # Proposals that one call decides, at most.
 MOST_AT_ONCE = 100
 MOST_REASON_CHARACTERS = 1024
-# The actors of calls without a key: the operator of the machine, who may be anybody there.
+# The actors of calls without a key: the operator of the machine, who has no name.
 WITHOUT_KEY = frozenset({"", "http", "cli", "mcp", "python"})
-# The fields of an output that say what was written.
+# The fields of an output that name the written record.
 IDS = ("guid", "id", "key", "action", "version")
 Guids = Annotated[tuple[Guid, ...], Field(max_length=MOST_AT_ONCE)]
 Versions = Annotated[
@@ -65,7 +65,7 @@ class Decide:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What became of a proposal."""
+    """The outcome of a proposal."""
 
     guid: str
     status: Outcome
@@ -85,7 +85,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Decisions:
-    """What became of the proposals, in their order."""
+    """The outcomes of the proposals, in their order."""
 
     items: tuple[Decision, ...]
     next_cursor: str | None
@@ -98,15 +98,7 @@ def approve(tx: Transaction, request: Decide, context: Context) -> Decisions:
 
     Raises Refused: when neither guids nor a policy or source are given, or the cursor is invalid.
     """
-    rows, cursor = _select(tx, request, context)
-    seen = _read_versions(request)
-    return Decisions(
-        tuple(
-            _find_edit(guid, row, seen) or _approve(tx, guid, row, request.reason, context)
-            for guid, row in rows
-        ),
-        cursor,
-    )
+    return _decide_all(tx, request, context, _approve)
 
 
 @operation("reviews.reject", access="review", mutates=True)
@@ -115,15 +107,7 @@ def reject(tx: Transaction, request: Decide, context: Context) -> Decisions:
 
     Raises Refused: when neither guids nor a policy or source are given, or the cursor is invalid.
     """
-    rows, cursor = _select(tx, request, context)
-    seen = _read_versions(request)
-    return Decisions(
-        tuple(
-            _find_edit(guid, row, seen) or _reject(tx, guid, row, request.reason, context)
-            for guid, row in rows
-        ),
-        cursor,
-    )
+    return _decide_all(tx, request, context, _reject)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +151,21 @@ def edit(tx: Transaction, request: EditReview, context: Context) -> ProposalView
     return show(find_proposal(tx, request.guid))
 
 
+def _decide_all(
+    tx: Transaction, request: Decide, context: Context, decide: Callable[..., Decision]
+) -> Decisions:
+    """Decide on the proposals of a request, except those that were edited since the caller has read
+    them. Raises Refused.
+    """
+    rows, cursor = _select(tx, request, context)
+    seen = _read_versions(request)
+    decisions = (
+        _find_edit(guid, row, seen) or decide(tx, guid, row, request.reason, context)
+        for guid, row in rows
+    )
+    return Decisions(tuple(decisions), cursor)
+
+
 def _select(
     tx: Transaction, request: Decide, context: Context
 ) -> tuple[list[tuple[str, Proposal | None]], str | None]:
@@ -196,7 +195,7 @@ def _find_edit(guid: str, row: Proposal | None, seen: dict[str, str]) -> Decisio
     """Return the conflict of a proposal that was edited since the caller has read it."""
     if row is None or row.decision or seen.get(guid) in (None, make_version(row)):
         return None
-    detail = f"{row.editor or 'somebody'} has edited it since you read it; read it again"
+    detail = f"{row.editor or 'another reviewer'} has edited it since you read it; read it again"
     return Decision(guid, "conflict", code=VersionConflict.code, detail=detail)
 
 
@@ -229,7 +228,7 @@ def _approve(
     if row is None or row.decision:
         return _answer_decided(guid, row)
     if _is_own(row, context):
-        detail = f"{context.actor} has written it, and somebody else must approve it"
+        detail = f"{context.actor} has written it, and another reviewer must approve it"
         return Decision(guid, "denied", detail=detail)
     try:
         output = _make_write(tx, row, reason, context)
@@ -325,7 +324,7 @@ def _without_review(tx: Transaction) -> AbstractContextManager[Any]:
 
 
 def _find_ids(output: Any) -> dict[str, Any]:
-    """Return what says in an output what was written, also within its entry, fact and so on."""
+    """Return the fields of an output that name the written record, also in its entry or fact."""
     if not hasattr(output, "__dataclass_fields__"):
         return {}
     values = orjson.loads(orjson.dumps(output))

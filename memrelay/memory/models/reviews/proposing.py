@@ -43,7 +43,7 @@ def propose(
     values = tx.records.admit_texts("origin", context.origin[1:])
     origin |= dict(zip(Origin._fields[1:], values, strict=False))
     findings = {**tx.records.findings, **getattr(stop, "findings", {})}
-    # What was redacted is not kept.
+    # Redacted values are not kept.
     replace = order_findings(findings).replace_text if findings else str
     table.add(
         guid,

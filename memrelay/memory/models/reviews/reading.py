@@ -33,7 +33,7 @@ class ListReviews:
     """The proposals to list."""
 
     status: Status = PENDING
-    """Those that wait, the oldest first, or those with this decision, the newest first."""
+    """`pending`, the oldest first, or the decision of the proposals, the newest first."""
     policy: PolicyName = ""
     """Only those that this policy holds."""
     source: Name = ""
@@ -57,7 +57,7 @@ class ProposalView:
     actor: str
     """The writer."""
     origin: dict[str, str]
-    """Where it came from, as far as known: `pipeline`, `message` (the id of the input), `sender`,
+    """Its origin, as far as known: `pipeline`, `message` (the id of the input), `sender`,
     `profile`, `verdict`, `key`, `agent` and `model`."""
     source: str
     target: str | None
@@ -66,11 +66,11 @@ class ProposalView:
     """The record as it would be; null after a decision."""
     at: Moment
     ends_at: Moment
-    """When it ends if nobody decides; after a decision, when the decision is forgotten."""
+    """When it ends without a decision; after a decision, when that is forgotten."""
     version: str
     """Changes with each edit; pass it to reviews.approve. Empty after a decision."""
     edited_by: str | None
-    """Who changed the content last; null for nobody."""
+    """The last editor of the content; null for none."""
     decided_by: str | None
     decided_at: Moment | None
     reason: str
@@ -137,7 +137,7 @@ class Review:
     input: dict[str, Any]
     """The input of the operation. Empty if the text is hidden, and after a decision."""
     text: str | None
-    """What an edit changes: the content, or the text to append. null if it cannot be edited."""
+    """The text that an edit changes: the content, or the text to append. null for none."""
     has_changed: bool
     """Whether that record has changed or is gone since the write."""
     diff: tuple[DiffPiece, ...] | None

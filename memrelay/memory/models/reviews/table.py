@@ -11,7 +11,7 @@ from memrelay.memory.errors import Refused
 
 # Proposals of one store that wait, at most.
 MOST_WAITING = 10_000
-# What a user may have written.
+# Texts that a user may have written.
 TEXTS = ("guid", "input", "candidate", "actor", "origin", "source", "target", "reason", "result")
 EMPTY = "{}"
 
@@ -35,7 +35,7 @@ class Proposal(NamedTuple):
     version: str
     at_ms: int
     until_ms: int
-    # The last reviewer who changed the content, "" for nobody.
+    # The last reviewer who changed the content, "" for none.
     editor: str
     # "" while it waits.
     decision: Literal["", "approved", "rejected"]
@@ -58,7 +58,7 @@ DECIDE = (
     "UPDATE proposals SET input = '{}', candidate = '{}', decision = ?, decided_by = ?, "
     "decided_ms = ?, until_ms = ?, reason = ?, result = ? WHERE n = ?"
 )
-# What a list may select by, besides the decision.
+# Columns that a list may select by, besides the decision.
 FILTERS = ("policy", "source", "actor")
 
 

@@ -35,7 +35,7 @@ QUERY = {
     "after": "The cursor of a later page of the scan.",
 }
 routes = PageRoutes(PAGE, errors=ERRORS, query=QUERY, access=requires("admin"))
-# Built-in stores whose records have pages or operations of their own.
+# Built-in stores whose records have their own pages or operations.
 FURTHER = ("stores", "recipes", "langgraph")
 MOST_VERDICTS, MOST_SCANNED = 20, 200
 FIELDS = ("content", "kind", "source", "store")

@@ -47,7 +47,7 @@ class Row(NamedTuple):
 
     proposal: dict[str, Any]
     words: WordDiff | None
-    # What an edit changes, None if it cannot be edited.
+    # The text that an edit changes, None if there is none.
     text: str | None
     has_changed: bool
     near: list[dict[str, Any]]

@@ -35,8 +35,8 @@ from memrelay.web.mcp.tool import (
 
 @dataclass(frozen=True, slots=True)
 class BusConnection:
-    """What all calls of one client share. `get_scopes` returns the scopes of its key, and `key` is
-    the id of the key, "" for none.
+    """The state that all calls of one client share. `get_scopes` returns the scopes of its key, and
+    `key` is the id of the key, "" for none.
     """
 
     requester: Requester

@@ -1,4 +1,4 @@
-"""What the policies of a store do to the writes of its operations."""
+"""Policies of a store and the writes of its operations."""
 
 from collections.abc import Iterator
 from pathlib import Path

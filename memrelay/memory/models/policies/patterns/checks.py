@@ -18,7 +18,7 @@ CARD_LENGTHS = (
 IBAN_LENGTHS = range(15, 35)
 NOT_GIVEN = ("BG", "GB", "KN", "NK", "NT", "TN", "ZZ")
 PHONE_DIGITS = range(7, 16)
-# What stands for a secret in documentation: a whole value, and a part of it.
+# Placeholders for secrets in documentation: whole values, and parts of values.
 PLACEHOLDER = re.compile(
     r"(?i)(?:pass(?:word|wd|phrase)?|pwd|secret|token|key|test|foo|bar|none|null|user)[0-9]*"
 )

@@ -21,12 +21,12 @@ MAX_FOUND = 10_000
 OWN = "pattern"
 DIGEST_DIGITS = 8
 SEPARATOR = "\n\x00\n"
-# What `redact` writes. A name such as `shopify_token` before a digest looks like a secret.
+# The form of a redaction. A name such as `shopify_token` before a digest looks like a secret.
 REPLACED = re2.compile(rf"\[[a-z0-9_]+:[0-9a-f]{{{DIGEST_DIGITS}}}\]")
 
 
 class BadFind(ValueError):
-    """What a policy shall find is unknown or invalid."""
+    """The `find` of a policy is unknown or invalid."""
 
 
 class Match(NamedTuple):
@@ -55,8 +55,8 @@ class Finder:
         return bool(self._match(SEPARATOR.join(texts).encode("utf-8", "replace")))
 
     def find(self, text: str) -> list[Match]:
-        """Return the values in a text in their order. Of those that overlap, the first and longest
-        one counts. What `redact` has written is no value.
+        """Return the values in a text in their order. If some overlap, the first and longest
+        one counts. A redaction is no value.
         """
         encoded = text.encode(errors="replace")
         text, found = encoded.decode(), list[Match]()
