@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import orjson
 
-from memrelay.memory.engine.models import list_hooks, list_named_hooks, load
+from memrelay.memory.engine.models import list_hooks, load
 from memrelay.memory.engine.store import Store
 from memrelay.memory.engine.versions import State
 from memrelay.memory.errors import PolicyStop, StoppedTooLate
@@ -77,10 +77,6 @@ def describe_write(stop: PolicyStop) -> tuple[str, dict[str, Any]]:
     if stop.call is not None:
         return stop.call
     new, before = stop.candidate, stop.before
-    function = list_named_hooks("stopped_writes").get(new.kind)
-    if function is not None:
-        described: tuple[str, dict[str, Any]] = load(function)(stop)
-        return described
     if reserved_fault(new.kind):
         raise stop
     if before is None:

@@ -36,6 +36,6 @@ def describe_stopped(output: dict[str, str]) -> str:
     if "dropped" in output:
         return f"the policy {output['dropped']!r} drops such writes, and nothing was stored"
     return (
-        f"a policy holds the write for review as {output['guid']}, and nobody can read or find it "
-        "until somebody approves it"
+        f"a policy holds the write for review as {output['guid']}, and no read returns it "
+        "until a reviewer approves it"
     )

@@ -168,9 +168,6 @@ class Model:
     # A function `(store, stop, operation, input, context)` that keeps a stopped call for review and
     # returns its output.
     propose: str = ""
-    # Functions `(stop)` that return (operation, input as a dictionary) to make the write that a
-    # policy has stopped in a block, by the kind of the record.
-    stopped_writes: Mapping[str, str] = field(default_factory=dict)
     # Functions `(store, state, is_deletion)` that return why an undo cannot bring a record to the
     # state, or delete it in this one, "" if it can, by the kind of the record.
     undo_faults: Mapping[str, str] = field(default_factory=dict)
