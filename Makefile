@@ -23,6 +23,8 @@ INSTALL := deploy/install.py --into .venv --extra local --extra mcp --group chec
 DEV := --group dev --extra agents --extra jwt --extra objects --extra otel --extra postgres --extra seal --extra wordllama
 has_chromium = { command -v chromium || command -v chromium-browser || command -v google-chrome; } >/dev/null
 apt_get = $$([ "$$(id -u)" = 0 ] || echo sudo -n) env DEBIAN_FRONTEND=noninteractive apt-get -q
+# The extras that requirements.lock holds. Each adapter has a lock of its own.
+EXTRAS := agents anthropic jwt local mcp objects otel postgres seal webhooks wordllama
 QUERIES ?= 100000
 
 .PHONY: help up test test-all faults fuzz check lint types chromium bench bench-recall docs lock clean
@@ -71,9 +73,10 @@ bench-recall: .venv/.installed-dev  ## measure search quality: make bench-recall
 docs: .venv/.installed-dev  ## build the site of the documents in build/site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build -q --strict
 
-lock: .venv/.installed-dev  ## renew requirements.lock from pyproject.toml
+lock: .venv/.installed-dev  ## renew requirements.lock, and the locks of the adapters
 	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --upgrade \
-	--custom-compile-command 'make lock' --all-extras --group checkout --group dev pyproject.toml -o requirements.lock
+	--custom-compile-command 'make lock' $(EXTRAS:%=--extra %) --group checkout --group dev pyproject.toml -o requirements.lock
+	$(BIN)/python -m tests.integrations.environments
 
 clean:  ## remove .venv and the caches; data stays
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis build *.egg-info
