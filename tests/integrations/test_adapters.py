@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 def test_the_checks_of_the_adapter_pass(name: str) -> None:
     python = environment(name)
     # Only the tests of this folder and what lies in `support` is loaded there.
-    options = ["-q", "-c", str(FOLDER / "pytest.ini"), "--rootdir", str(FOLDER / name)]
+    options = ["-q", "-c", str(FOLDER / "checks.ini"), "--rootdir", str(FOLDER / name)]
 
     run = subprocess.run(
         [python, "-m", "pytest", *options, FOLDER / name / "checks.py"],
