@@ -131,6 +131,13 @@ from memrelay.memory.models.shared_stores.items import (
 )
 from memrelay.memory.models.shared_stores.stores import AgentSettingsView, StorePage
 from memrelay.memory.models.shared_stores.tool.arguments import ToolAnswer
+from memrelay.memory.models.turns.turns import (
+    PoppedTurns,
+    ThreadPage,
+    TurnPage,
+    TurnsAdded,
+    TurnsDeleted,
+)
 from memrelay.memory.records.changes import ChangeList
 from memrelay.memory.records.deletion import Erased, ErasureList, History as RecordsHistory
 from memrelay.memory.records.reading import RecordPage
@@ -905,6 +912,32 @@ class RemoteStores(Noun):
             user: str = "", chat: str = "") -> StorePage:
         """List the stores that the agent can use, with its level of access to each."""
 
+class RemoteTurns(Noun):
+    """The operations on turns, for the async client."""
+    async def add(self, pipeline: str, messages: JsonObjects, *, thread: str | None = "",
+            user: str | None = "", agent: str | None = "", kind: str = "turn", tags: Strings = (),
+            expires_at: str | None = "", store: str = "",
+            idempotency_key: str | None = None) -> TurnsAdded:
+        """Add messages to the end of a conversation, all or none."""
+    async def clear(self, pipeline: str, *, thread: str | None = "", user: str | None = "",
+            kind: str = "turn", store: str = "",
+            idempotency_key: str | None = None) -> TurnsDeleted:
+        """Delete the messages of a conversation. records.restore can undo it for each."""
+    async def list(self, pipeline: str, *, thread: str | None = "", user: str | None = "",
+            limit: int = 100, before: int | None = None, kind: str = "turn", store: str = "",
+            as_of: str = "") -> TurnPage:
+        """Return the newest messages of a conversation in order. Older ones are on further
+        pages."""
+    async def pop(self, pipeline: str, *, thread: str | None = "", user: str | None = "",
+            count: int = 1, kind: str = "turn", store: str = "",
+            idempotency_key: str | None = None) -> PoppedTurns:
+        """Remove the newest messages of a conversation and return them. records.restore can undo
+        it."""
+    async def threads(self, pipeline: str, *, user: str | None = "", limit: int = 100,
+            after: str | None = "", kind: str = "turn", store: str = "") -> ThreadPage:
+        """Return the conversations of a store by name. A user has a part in one of the last
+        1,000"""
+
 class RemoteUsers(Noun):
     """The operations on users, for the async client."""
     async def context(self, pipeline: str, id: str, *, agent_id: str = "",
@@ -1008,6 +1041,7 @@ class RemoteNouns:
     reviews: RemoteReviews
     rules: RemoteRules
     stores: RemoteStores
+    turns: RemoteTurns
     users: RemoteUsers
     view_templates: RemoteViewTemplates
     views: RemoteViews
@@ -1768,6 +1802,31 @@ class BlockingStores(Noun):
             chat: str = "") -> StorePage:
         """List the stores that the agent can use, with its level of access to each."""
 
+class BlockingTurns(Noun):
+    """The operations on turns, for the blocking client."""
+    def add(self, pipeline: str, messages: JsonObjects, *, thread: str | None = "",
+            user: str | None = "", agent: str | None = "", kind: str = "turn", tags: Strings = (),
+            expires_at: str | None = "", store: str = "",
+            idempotency_key: str | None = None) -> TurnsAdded:
+        """Add messages to the end of a conversation, all or none."""
+    def clear(self, pipeline: str, *, thread: str | None = "", user: str | None = "",
+            kind: str = "turn", store: str = "",
+            idempotency_key: str | None = None) -> TurnsDeleted:
+        """Delete the messages of a conversation. records.restore can undo it for each."""
+    def list(self, pipeline: str, *, thread: str | None = "", user: str | None = "",
+            limit: int = 100, before: int | None = None, kind: str = "turn", store: str = "",
+            as_of: str = "") -> TurnPage:
+        """Return the newest messages of a conversation in order. Older ones are on further
+        pages."""
+    def pop(self, pipeline: str, *, thread: str | None = "", user: str | None = "", count: int = 1,
+            kind: str = "turn", store: str = "", idempotency_key: str | None = None) -> PoppedTurns:
+        """Remove the newest messages of a conversation and return them. records.restore can undo
+        it."""
+    def threads(self, pipeline: str, *, user: str | None = "", limit: int = 100,
+            after: str | None = "", kind: str = "turn", store: str = "") -> ThreadPage:
+        """Return the conversations of a store by name. A user has a part in one of the last
+        1,000"""
+
 class BlockingUsers(Noun):
     """The operations on users, for the blocking client."""
     def context(self, pipeline: str, id: str, *, agent_id: str = "",
@@ -1870,6 +1929,7 @@ class BlockingNouns:
     reviews: BlockingReviews
     rules: BlockingRules
     stores: BlockingStores
+    turns: BlockingTurns
     users: BlockingUsers
     view_templates: BlockingViewTemplates
     views: BlockingViews
@@ -2533,6 +2593,28 @@ class EmbeddedStores(Noun):
             chat: str = "") -> StorePage:
         """List the stores that the agent can use, with its level of access to each."""
 
+class EmbeddedTurns(Noun):
+    """The operations on turns, for the embedded store."""
+    def add(self, messages: JsonObjects, *, thread: str | None = "", user: str | None = "",
+            agent: str | None = "", kind: str = "turn", tags: Strings = (),
+            expires_at: str | None = "") -> TurnsAdded:
+        """Add messages to the end of a conversation, all or none."""
+    def clear(self, *, thread: str | None = "", user: str | None = "",
+            kind: str = "turn") -> TurnsDeleted:
+        """Delete the messages of a conversation. records.restore can undo it for each."""
+    def list(self, *, thread: str | None = "", user: str | None = "", limit: int = 100,
+            before: int | None = None, kind: str = "turn", as_of: str = "") -> TurnPage:
+        """Return the newest messages of a conversation in order. Older ones are on further
+        pages."""
+    def pop(self, *, thread: str | None = "", user: str | None = "", count: int = 1,
+            kind: str = "turn") -> PoppedTurns:
+        """Remove the newest messages of a conversation and return them. records.restore can undo
+        it."""
+    def threads(self, *, user: str | None = "", limit: int = 100, after: str | None = "",
+            kind: str = "turn") -> ThreadPage:
+        """Return the conversations of a store by name. A user has a part in one of the last
+        1,000"""
+
 class EmbeddedUsers(Noun):
     """The operations on users, for the embedded store."""
     def context(self, id: str, *, agent_id: str = "") -> UserContext:
@@ -2624,6 +2706,7 @@ class EmbeddedNouns:
     reviews: EmbeddedReviews
     rules: EmbeddedRules
     stores: EmbeddedStores
+    turns: EmbeddedTurns
     users: EmbeddedUsers
     view_templates: EmbeddedViewTemplates
     views: EmbeddedViews

@@ -46,6 +46,7 @@ CALLS = {
         noun: f"{noun} list first"
         for noun in ("facts", "procedures", "episodes", "users", "checkpoints")
     },
+    "turns": "turns threads first",
     "conversations": "conversations history first --user Ada",
     "memory-tool": 'memory-tool read first {"command":"stores"} --agent a1',
     "changes": "changes list first",

@@ -222,6 +222,11 @@ EXPECTED = {
     "users.get": ("read", False),
     "users.identify": ("write", True),
     "users.list": ("read", False),
+    "turns.add": ("write", True),
+    "turns.clear": ("delete", True),
+    "turns.list": ("read", False),
+    "turns.pop": ("delete", True),
+    "turns.threads": ("read", False),
     "users.merge": ("write", True),
     "users.update": ("write", True),
 }

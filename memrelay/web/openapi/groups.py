@@ -77,6 +77,7 @@ GROUPS = {
     "procedures": Group("Procedures", AGENTS, "Save and match procedures that agents learned."),
     "users": Group("Users", AGENTS, "Identify users across channels, merge and forget them."),
     "checkpoints": Group("Checkpoints", AGENTS, "Store the checkpoints of LangGraph threads."),
+    "turns": Group("Turns", AGENTS, "Keep the messages of conversations in order."),
     "conversations": Group("Conversations", AGENTS, "Read and clear conversations."),
     "recipes": Group("Recipes", RECIPES, "Define, validate and run recipes."),
     "rules": Group("Rules", RECIPES, "Define and evaluate rules that choose recipes."),

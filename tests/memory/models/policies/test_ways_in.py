@@ -41,7 +41,7 @@ NOT_TEXTS = {
     "policies quote what they find, and proposals wait": r"(policies|reviews)\..*",
     "names of agents, users and chats": r"(grants|contexts|stores)\..*",
     "deletes by ids": r".*\.(delete|delete_many|delete_edge|delete_node|remove|clear|prune)"
-    r"|knowledge_graph\.delete_.*|checkpoints\.forget_runs|records\.erase|users\.forget",
+    r"|knowledge_graph\.delete_.*|turns\.pop|checkpoints\.forget_runs|records\.erase|users\.forget",
     "only ids": r"records\.touch|checkpoints\.copy|procedures\.(use|retire)|users\.merge"
     r"|facts\.recall|views\..*",
     "needs a worker, an embedder or a sealed value": r"records\.embed|items\.reseal",

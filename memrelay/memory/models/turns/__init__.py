@@ -1,0 +1,5 @@
+"""Turns: the messages of conversations, in order."""
+
+from memrelay.memory.engine.models import Model
+
+MODEL = Model(name="turns", nouns={"turns": ("turns",)})
