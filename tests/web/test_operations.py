@@ -73,6 +73,8 @@ def test_every_operation_has_its_derived_route_and_access(tmp_path: object) -> N
         ("POST", "/records/{guid}/restore"),
         *[("POST", f"/records/{verb}") for verb in ("import", "erase", "erasures", "embed")],
         ("PUT", "/records"),
+        ("GET", "/turns"),
+        *[("POST", f"/turns/{verb}") for verb in ("add", "clear", "pop", "threads")],
         *[("POST", f"/records/{verb}") for verb in ("find", "remove", "scopes", "touch", "undo")],
         *[
             (method, f"/{noun}{path}")

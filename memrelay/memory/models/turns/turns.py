@@ -1,9 +1,9 @@
 """Turns: add, read and remove the messages of a conversation.
 
-A turn is a record. Its `thread` is the conversation, `seq` the position, `source` the speaker,
-`owner` the user, `key` the id of the message, and `content` the text, by which it is found. `data`
-has the role, the agent and the item: the message as a framework has it. An item that does not fit
-into `data` is the content, as JSON.
+A turn is a record. Its `thread` is the conversation, and `seq` the position. `source` is the
+speaker, `owner` the user, and `key` the id of the message. Search finds it by its `content`, the
+text. `data` has the role, the agent and the item: the message as a framework has it. An item that
+does not fit into `data` is the content, as JSON.
 """
 
 from collections.abc import Mapping
@@ -83,7 +83,7 @@ class AddTurns:
 
 @dataclass(frozen=True, slots=True)
 class TurnsAdded:
-    """What was added."""
+    """The guids of the messages, and how many are new."""
 
     thread: str
     """The conversation."""
@@ -348,10 +348,9 @@ class ClearTurns:
 
 @dataclass(frozen=True, slots=True)
 class TurnsDeleted:
-    """What was deleted."""
+    """The number of deleted turns."""
 
     deleted: int
-    """How many turns."""
 
 
 @operation("turns.clear", access="delete", mutates=True)
