@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         SecretReference,
         Transient,
     )
+    from memrelay.blocks.memory_args import MemoryArgs
     from memrelay.blocks.registry import block
     from memrelay.bus.message import Message
     from memrelay.client.http import BlockingClient, Client, connect, connect_sync
@@ -31,6 +32,7 @@ __all__ = [
     "Client",
     "DeferredCall",
     "EmbeddedStore",
+    "MemoryArgs",
     "Message",
     "RunningCall",
     "SecretReference",
@@ -50,6 +52,7 @@ _MODULES = {
     "Client": "memrelay.client.http",
     "EmbeddedStore": "memrelay.embedded.store",
     "DeferredCall": "memrelay.blocks.contract",
+    "MemoryArgs": "memrelay.blocks.memory_args",
     "Message": "memrelay.bus.message",
     "RunningCall": "memrelay.blocks.contract",
     "SecretReference": "memrelay.blocks.contract",

@@ -1,9 +1,19 @@
 """The call of an `async def` block: a deferred call, which runs outside of the database thread."""
 
-from collections.abc import Mapping
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Protocol
 
 from memrelay.blocks.contract import Call, Transient
+from memrelay.memory.engine.models import load
+
+if TYPE_CHECKING:
+    from memrelay.client.nouns import AsyncNouns
+else:
+
+    class AsyncNouns:
+        """For type checkers: the operations are coroutines."""
+
+        __slots__ = ()
 
 
 class Operations(Protocol):
@@ -32,15 +42,21 @@ class OperationUnavailable(OperationFailed, Transient):
     """
 
 
-class AsyncCall(Call, kw_only=True, gc=False):
+class AsyncCall(Call, AsyncNouns, kw_only=True, gc=False):  # type: ignore[misc]
     """One message for one agent, in an `async def` block.
 
-    It has no `tx`: use `operate`. `deferred_call_id` stays the same if a crash makes the worker
-    repeat the call, so send it to services as the idempotency key.
+    It has no `tx`. The operations are coroutines, such as `await call.records.create`, on the first
+    store of the pipeline. `deferred_call_id` stays the same if a crash makes the worker repeat the
+    call, so send it to services as the idempotency key.
     """
 
     operations: Operations
     deferred_call: str  # the id of the deferred call
+
+    def find_noun(self, name: str) -> Any:
+        """Return the operations on a noun, as coroutines. Raises AttributeError."""
+        find: Callable[[AsyncCall, str], Any] = load("memrelay.blocks.nouns:find_async_noun")
+        return find(self, name)
 
     @property
     def deferred_call_id(self) -> str:

@@ -41,13 +41,24 @@ from pydantic import (
 
 from memrelay.blocks.patterns import Pattern
 from memrelay.bus.message import JSON, PLAIN, Message, Part, envelope_limit
+from memrelay.memory.engine.models import load
 from memrelay.memory.field_descriptions import DescribedModel
 
 if TYPE_CHECKING:
+    from memrelay.client.nouns import EmbeddedNouns
     from memrelay.guarded_http.rules import OutgoingRules
     from memrelay.memory.engine.open_for_read import ReadOnlyStore
     from memrelay.memory.engine.store import Transaction
-    from memrelay.memory.operations import Read
+    from memrelay.memory.operations import Reads
+else:
+
+    class EmbeddedNouns:
+        """The operations as methods, loaded when a block first uses one (blocks/nouns.py)."""
+
+        __slots__ = ()
+
+        def __getattr__(self, name: str) -> Any:
+            return self.find_noun(name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,8 +125,9 @@ class Got(Struct, frozen=True):
     code: str = ""  # of the error, such as `timeout`; "" for any other
 
 
-class Call(Struct, gc=False):
-    """One message for one agent.
+class Call(Struct, EmbeddedNouns, gc=False):
+    """One message for one agent. The operations on its store are methods, such as
+    `call.records.create`.
 
     `now_ms` is the time when the input entered the bus, Unix ms; a replay has the same time. `tx`
     is the open transaction of the block's store, None without a store. `got` is the result of the
@@ -131,7 +143,12 @@ class Call(Struct, gc=False):
     tx: "Transaction" = None  # type: ignore[assignment]
     got: Got | None = None
     # The reads of an agent with `receipts`, to which its block adds. None for others.
-    reads: list["Read"] | None = None
+    reads: "Reads | None" = None
+
+    def find_noun(self, name: str) -> Any:
+        """Return the operations on a noun, such as `records`. Raises AttributeError."""
+        find: Callable[[Call, str], Any] = load("memrelay.blocks.nouns:find_noun")
+        return find(self, name)
 
     @property
     def deferred_call_id(self) -> str:

@@ -6,12 +6,22 @@ Loaded with the first bundle that has an agent with `receipts`.
 from typing import Any
 
 from memrelay.blocks.contract import Call, Handle
-from memrelay.memory.models.receipts.making import describe_embedder
+from memrelay.memory.models.receipts.making import FINDERS, as_given, describe_embedder
 from memrelay.memory.models.receipts.packing import RANKING, digest_question
 from memrelay.memory.models.receipts.table import ReceiptTable
-from memrelay.memory.operations import Read
+from memrelay.memory.operations import Operation, Read, Reads
+from memrelay.memory.search.text.languages import DEFAULT_LANGUAGE
 
 SESSION_ID = "session_id"
+
+
+class _Reads(Reads):
+    def note(self, operation: Operation, tx: Any, given: Any, output: Any) -> None:
+        if operation.name in FINDERS:
+            found = list(FINDERS[operation.name](tx, output))
+            mode = getattr(output, "mode", "")
+            language = getattr(given, "language", "") or DEFAULT_LANGUAGE
+            self.append(Read(operation.name, as_given(given), found, mode, language))
 
 
 def keep_receipts(handle: Handle, *, only_digests: bool = False) -> Handle:
@@ -20,7 +30,7 @@ def keep_receipts(handle: Handle, *, only_digests: bool = False) -> Handle:
     """
 
     def call_with_receipts(call: Call, args: Any) -> Any:
-        reads = call.reads = []
+        reads = call.reads = _Reads()
         answer = handle(call, args)
         if reads:
             _add(call, reads, only_digests)

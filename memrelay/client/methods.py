@@ -61,7 +61,9 @@ class Interface:
 
 REMOTE = Interface("Remote", "async client", is_async=True, has_pipelines=True)
 BLOCKING = Interface("Blocking", "blocking client", is_async=False, has_pipelines=True)
+# An embedded store, and a plain block.
 EMBEDDED = Interface("Embedded", "embedded store", is_async=False, has_pipelines=False)
+ASYNC = Interface("Async", "async block", is_async=True, has_pipelines=False)
 
 
 class Noun:

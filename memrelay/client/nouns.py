@@ -6,7 +6,7 @@ editors and type checkers; memrelay/client/stub.py writes it.
 
 import re
 
-from memrelay.client.methods import BLOCKING, EMBEDDED, REMOTE, Noun, Nouns, find_noun_class
+from memrelay.client.methods import ASYNC, BLOCKING, EMBEDDED, REMOTE, Noun, Nouns, find_noun_class
 
 
 class RemoteNouns(Nouns):
@@ -27,9 +27,15 @@ class EmbeddedNouns(Nouns):
     _interface = EMBEDDED
 
 
+class AsyncNouns(Nouns):
+    """The nouns of the call of an async block."""
+
+    _interface = ASYNC
+
+
 def __getattr__(name: str) -> type[Noun]:
     prefix, *words = re.findall("[A-Z][a-z]*", name) or [""]
-    for interface in (REMOTE, BLOCKING, EMBEDDED):
+    for interface in (REMOTE, BLOCKING, EMBEDDED, ASYNC):
         if interface.prefix == prefix and (
             noun_class := find_noun_class(interface, "_".join(words).lower())
         ):

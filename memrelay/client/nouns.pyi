@@ -935,8 +935,7 @@ class RemoteTurns(Noun):
         it."""
     async def threads(self, pipeline: str, *, user: str | None = "", limit: int = 100,
             after: str | None = "", kind: str = "turn", store: str = "") -> ThreadPage:
-        """Return the conversations of a store by name. A user has a part in one of the last
-        1,000"""
+        """Return the conversations of a store by name."""
 
 class RemoteUsers(Noun):
     """The operations on users, for the async client."""
@@ -1824,8 +1823,7 @@ class BlockingTurns(Noun):
         it."""
     def threads(self, pipeline: str, *, user: str | None = "", limit: int = 100,
             after: str | None = "", kind: str = "turn", store: str = "") -> ThreadPage:
-        """Return the conversations of a store by name. A user has a part in one of the last
-        1,000"""
+        """Return the conversations of a store by name."""
 
 class BlockingUsers(Noun):
     """The operations on users, for the blocking client."""
@@ -2612,8 +2610,7 @@ class EmbeddedTurns(Noun):
         it."""
     def threads(self, *, user: str | None = "", limit: int = 100, after: str | None = "",
             kind: str = "turn") -> ThreadPage:
-        """Return the conversations of a store by name. A user has a part in one of the last
-        1,000"""
+        """Return the conversations of a store by name."""
 
 class EmbeddedUsers(Noun):
     """The operations on users, for the embedded store."""
@@ -2711,3 +2708,787 @@ class EmbeddedNouns:
     view_templates: EmbeddedViewTemplates
     views: EmbeddedViews
     waiting_messages: EmbeddedWaitingMessages
+
+class AsyncAssembly(Noun):
+    """The operations on assembly, for the async block."""
+    async def assemble(self, scope_variables: JsonObject, *,
+            additional_variables: JsonObject | None = None, input: JsonObject | str | None = None,
+            explicit_memory: Strings | None = None, rule_engine_ids: Strings | None = None,
+            constraints: JsonObject | None = None,
+            thread_id: str | None = None) -> AssembledContext:
+        """Run the given recipes and those that rules add, and combine their items into a
+        context."""
+    async def required_variables(self, memory_ids: Strings) -> RequiredVariables:
+        """Return the variables that recipes read."""
+    async def validate(self, scope_variables: JsonObject, *,
+            additional_variables: JsonObject | None = None, input: JsonObject | str | None = None,
+            explicit_memory: Strings | None = None, rule_engine_ids: Strings | None = None,
+            constraints: JsonObject | None = None, thread_id: str | None = None) -> InputChecked:
+        """Check a request for a context and its recipes. It runs no recipe."""
+
+class AsyncChanges(Noun):
+    """The operations on changes, for the async block."""
+    async def list(self, *, after: int = 0, types: Strings = (), limit: int = 100) -> ChangeList:
+        """List the changes of a store in order. A consumer continues from its own cursor."""
+
+class AsyncCheckpoints(Noun):
+    """The operations on checkpoints, for the async block."""
+    async def copy(self, source: str, target: str, *, agent: str = "") -> ThreadCopied:
+        """Copy all checkpoints and writes of a thread into another thread."""
+    async def delete(self, *, threads: Strings = (), ids: Strings = (),
+            agent: str | None = None) -> CheckpointsDeleted:
+        """Delete threads and single checkpoints with their writes. Unknown ids are ignored."""
+    async def forget_runs(self, runs: Strings, *, agent: str | None = None) -> CheckpointsDeleted:
+        """Delete the checkpoints of runs with their writes. Unknown runs are ignored."""
+    async def get(self, id: str, thread: str, *, agent: str = "", ns: str = "", known: str = "",
+            at: int = 0) -> FoundCheckpoint:
+        """Return a checkpoint with its values and the writes that follow it."""
+    async def list(self, *, thread: str | None = None, agent: str | None = None,
+            ns: str | None = None, before: str = "", metadata: JsonObject = {}, limit: int = 50,
+            offset: int = 0) -> CheckpointPage:
+        """List checkpoints without their values, the newest first."""
+    async def prune(self, threads: Strings, *, agent: str = "",
+            strategy: Literal["keep_latest", "delete"] = "keep_latest",
+            keep: int = 1) -> CheckpointsDeleted:
+        """Delete the old checkpoints of threads with their writes. Unknown threads are ignored."""
+    async def put(self, id: str, thread: str, *, agent: str = "", ns: str = "", parent: str = "",
+            type: str = "msgpack", metadata: JsonObject = {}, channels: JsonObjects = (),
+            size: int = 0, parts: Strings = (), base: str = "", data: str = "", piece: str = "",
+            at: int = 0, of: str = "") -> CheckpointsPutResult:
+        """Store a checkpoint. It shares the parts that its base has already."""
+    async def write(self, id: str, thread: str, task: str, *, agent: str = "", ns: str = "",
+            path: str = "", writes: JsonObjects = (), data: str = "", piece: str = "", at: int = 0,
+            of: str = "") -> WriteResult:
+        """Store the writes of a task that follow a checkpoint."""
+
+class AsyncContexts(Noun):
+    """The operations on contexts, for the async block."""
+    async def close(self, sort: Literal["chat", "user"], id: str, agent: str) -> ContextClosed:
+        """End the access of an agent to the store of a chat or user."""
+    async def list(self, *, sort: Literal["", "chat", "user"] = "", id: str = "", agent: str = "",
+            limit: int = 100, cursor: str = "") -> ContextPage:
+        """List open contexts."""
+    async def open(self, sort: Literal["chat", "user"], id: str, agent: str, *,
+            ttl_s: float | None = None) -> ContextView:
+        """Let an agent use the store of a chat or user until the context is closed or ends."""
+
+class AsyncConversations(Noun):
+    """The operations on conversations, for the async block."""
+    async def clear(self, *, thread: str = "", user: str = "", chat: str = "", workflow: str = "",
+            more_workflows: Strings = (), agent: str | None = None) -> CheckpointsDeleted:
+        """Delete the checkpoints of a conversation. An unknown conversation is ignored."""
+    async def history(self, *, thread: str = "", user: str = "", chat: str = "", workflow: str = "",
+            more_workflows: Strings = (), agent: str | None = None, limit: int = 10,
+            before: str = "") -> ConversationsHistory:
+        """Return the newest messages of a conversation, without prompts and results of tools."""
+
+class AsyncDeliveries(Noun):
+    """The operations on deliveries, for the async block."""
+    async def get(self, id: str) -> DeliveryWithTries:
+        """Return a delivery with its tries."""
+    async def list(self, *, endpoint: str = "",
+            state: Literal["", "waiting", "delivered", "failed"] = "", type: str = "",
+            subject: str = "", before: int = 0, limit: int = 50) -> DeliveryPage:
+        """List deliveries, the newest first. Those that ended 30 days ago are deleted."""
+    async def redeliver(self, id: str) -> DeliveryView:
+        """Send a delivery again, under its id."""
+    async def redeliver_many(self, endpoint: str, *,
+            state: Literal["delivered", "failed"] = "failed", since: str = "",
+            until: str = "") -> Redelivered:
+        """Send up to 10,000 deliveries again, under their ids, the oldest first."""
+
+class AsyncDocuments(Noun):
+    """The operations on documents, for the async block."""
+    async def collections(self) -> Collections:
+        """List the collections of documents by name. Each has at least one document."""
+    async def delete(self, collection: str, uri: str, *, if_version: Strings = ()) -> None:
+        """Delete a document with all chunks of its text."""
+    async def get(self, collection: str, uri: str) -> DocumentView:
+        """Return a document with its text."""
+    async def list(self, collection: str, *, limit: int = 100, cursor: str = "") -> DocumentPage:
+        """List the documents of a collection by uri, in pages. Writes of others shift no page."""
+    async def put(self, collection: str, uri: str, text: str, *, title: str = "",
+            metadata: JsonObject = {}, if_version: Strings = ()) -> DocumentWritten:
+        """Store a document, in place of the one with its uri."""
+    async def search(self, collection: str, query: str, *, top_k: int = 5,
+            min_score: float | None = None, mode: Literal["hybrid", "semantic", "fts"] = "hybrid",
+            filter: JsonObject | None = None, receipt: bool | str = False,
+            as_of: str = "") -> DocumentHits:
+        """Find documents, entries of a named memory or records of a store, best first."""
+
+class AsyncEndpoints(Noun):
+    """The operations on endpoints, for the async block."""
+    async def create(self, url: str, *, events: Strings = ['*'], filter: JsonObject | None = None,
+            secret: str = "", headers: JsonObject = {},
+            format: Literal["standard", "cloudevents", "cloudevents-binary", "slack", "discord"] = "standard",
+            template: JsonObject | None = None, ordered: bool = False, rate: int = 0,
+            description: str = "") -> EndpointCreated:
+        """Create an endpoint. It gets the events from now on."""
+    async def delete(self, id: str) -> EndpointDeleted:
+        """Delete an endpoint with its deliveries."""
+    async def enable(self, id: str) -> EndpointView:
+        """Send to an endpoint again that was switched off. Its waiting deliveries go out now."""
+    async def get(self, id: str) -> EndpointView:
+        """Return an endpoint with its whole URL."""
+    async def list(self) -> EndpointList:
+        """List the endpoints of the pipeline, without secrets and paths of URLs."""
+    async def recover(self, id: str, *, since: str = "", until: str = "",
+            missing: bool = False) -> Redelivered:
+        """Send up to 10,000 failed deliveries of a period again, under their ids, the oldest
+        first."""
+    async def rotate(self, id: str, *, secret: str = "", overlap_s: int = 86400) -> EndpointCreated:
+        """Give an endpoint a new secret. Until the overlap ends, both sign each delivery."""
+    async def test(self, id: str) -> TestSent:
+        """Send an event of the type `endpoint.test`, whatever events the endpoint gets."""
+    async def update(self, id: str, *, url: str | None = None, events: Strings | None = None,
+            filter: JsonObject | None = None, headers: JsonObject | None = None,
+            format: Literal["standard", "cloudevents", "cloudevents-binary", "slack", "discord"] | None = None,
+            template: JsonObject | None = None, ordered: bool | None = None,
+            rate: int | None = None, description: str | None = None,
+            active: bool | None = None) -> EndpointView:
+        """Change an endpoint. Deliveries that wait are sent by the new values."""
+
+class AsyncEntries(Noun):
+    """The operations on entries, for the async block."""
+    async def create(self, memory_id: str = "", content: str = "", *,
+            source: Literal["manual", "agent", "extraction", "orchestration"] = "manual",
+            tags: Strings = (), metadata: JsonObject | None = None,
+            duplicate_threshold: float = 0.95, update_threshold: float = 0.75,
+            mode: Literal["skip", "merge", "create", "supersede", "current"] | None = "current",
+            memory: str = "", dry_run: bool = False, valid_from: str | None = "",
+            valid_to: str | None = "") -> WrittenEntry:
+        """Write an entry: create it, update a similar entry, or skip it as a duplicate."""
+    write = create
+    async def delete(self, id: str, *, memory_id: str = "", if_version: Strings = (),
+            reason: str | None = "") -> None:
+        """Delete one entry."""
+    async def get(self, id: str, *, memory_id: str = "", as_of: str = "") -> EntryView:
+        """Return one entry."""
+    async def list(self, memory_id: str, *, tags: Strings = (),
+            source: Literal["manual", "agent", "extraction", "orchestration"] | None = None,
+            filter: JsonObject | None = None, order: Literal["asc", "desc"] = "asc",
+            limit: int = 50, cursor: str = "", offset: int = 0, valid_at: str | None = "",
+            as_of: str = "") -> EntryPage:
+        """List the entries of a named memory, optionally by tags, source and filter, in pages."""
+    async def update(self, id: str, *, memory_id: str = "", content: str | None = None,
+            tags: Strings | None = None, metadata: JsonObject | None = None,
+            if_version: Strings = (), reason: str | None = "", valid_from: str | None = None,
+            valid_to: str | None = None) -> EntryView:
+        """Change the given fields of an entry, without deduplication."""
+
+class AsyncEpisodes(Noun):
+    """The operations on episodes, for the async block."""
+    async def add(self, id: str, *, sort: Literal["message", "action"] = "message", text: str = "",
+            role: str = "", tool: str = "", result: Any = None) -> AddedStep:
+        """Append a message or an action to the log of an episode."""
+    async def begin(self, agent_id: str, *, execution_id: str = "", user_id: str = "",
+            session_id: str = "", workflow_id: str = "", trigger_type: str = "manual",
+            trigger_input: Any = None, episode_days: int = 90) -> BegunEpisode:
+        """Begin an episode. An execution that began before keeps its episode."""
+    async def complete(self, id: str, success: bool, *, final_output: Any = None,
+            steps: JsonObjects | None = None, summary: str = "", error_code: str = "",
+            error_message: str = "") -> EpisodeView:
+        """End an episode with its outcome. A log in the call replaces the earlier steps."""
+    async def delete_many(self, ids: Strings, *, reason: str | None = "") -> Deleted:
+        """Delete episodes with their steps. Unknown ids are ignored. records.restore can undo
+        it."""
+    async def get(self, id: str, *, limit: int = 1000, offset: int = 0) -> WholeEpisode:
+        """Return an episode with its input, its output and a page of its log."""
+    async def list(self, *, agent_id: str = "", user_id: str = "", session_id: str = "",
+            workflow_id: str = "", success: bool | None = None, limit: int = 50,
+            offset: int = 0) -> EpisodePage:
+        """List episodes in pages, the newest first. Of equal times, the later arrival is first."""
+    async def rate(self, id: str, *, rating: int | None = None, feedback: str = "",
+            reason: str | None = "", if_version: Strings = ()) -> EpisodeView:
+        """Store a rating and a comment. Missing fields stay as before."""
+
+class AsyncEvents(Noun):
+    """The operations on events, for the async block."""
+    async def append(self, instance: str, events: JsonObjects, *,
+            auto_create: bool = False) -> EventsAppended:
+        """Append events, all or none. Events never change."""
+    async def query(self, instance: str, *, stream: str | None = None, where: JsonObjects = (),
+            select: Strings = (), order_by: Any | None = None, limit: int = 100, offset: int = 0,
+            reduce: Any | None = None) -> EventPage:
+        """Find events by their fields, or aggregate them."""
+
+class AsyncFacts(Noun):
+    """The operations on facts, for the async block."""
+    async def delete(self, id: str, *, reason: str | None = "", if_version: Strings = ()) -> None:
+        """Delete a fact. records.restore can undo it."""
+    async def delete_many(self, ids: Strings, *, reason: str | None = "") -> Deleted:
+        """Delete facts. Unknown ids are ignored. records.restore can undo each deletion."""
+    async def get(self, key: str, *, agent_id: str = "", user_id: str = "",
+            session_id: str = "") -> FactView:
+        """Return the fact of the session, else of the user, the agent, or everyone."""
+    async def list(self, query: str = "", *, scope: str = "", fact_type: str = "",
+            agent_id: str = "", user_id: str = "", session_id: str = "", limit: int = 50,
+            offset: int = 0, valid_at: str | None = "", as_of: str = "") -> FactPage:
+        """List facts in pages, the newest change first. Of equal times, the later arrival is
+        first."""
+    async def recall(self, key: str, *, agent_id: str = "", user_id: str = "", session_id: str = "",
+            receipt: bool | str = False) -> FactView:
+        """Return a fact as facts.get does, and count the access. The count adds no history."""
+    async def search(self, query: str, *, agent_id: str = "", user_id: str = "",
+            session_id: str = "", fact_types: Strings = (), min_confidence: float = 0.5,
+            limit: int = 10, valid_at: str | None = "", receipt: bool | str = False,
+            as_of: str = "") -> FoundFacts:
+        """Find visible facts, the most reliable first, then those with the words in their key."""
+    async def set(self, key: str, value: Any, *, fact_type: str = "world_knowledge",
+            scope: str = "global", agent_id: str = "", user_id: str = "", session_id: str = "",
+            confidence: float | None = None, overwrite: bool = True,
+            source_episode_id: str | None = None, source_description: str | None = None,
+            reason: str | None = "", if_version: Strings = (), valid_from: str | None = None,
+            valid_to: str | None = None) -> FactWritten:
+        """Write a fact under its key. An overwritten value stays in the history."""
+
+class AsyncGrants(Noun):
+    """The operations on grants, for the async block."""
+    async def list(self, *, agent: str, store: str = "", limit: int = 100, cursor: str = "",
+            user: str = "", chat: str = "") -> GrantPage:
+        """List the grants in force to a store."""
+    async def remove(self, store: str, grantee: str, *, agent: str, user: str = "",
+            chat: str = "") -> GrantRemoved:
+        """End a grant. Grants that its agent gave to others end with it."""
+    async def set(self, store: str, grantee: str, *, agent: str,
+            level: Literal["search", "read", "readwrite"] | None = "read",
+            ttl_s: float | None = None, user: str = "", chat: str = "") -> GrantSet:
+        """Give an agent access to a store, or change its level and end."""
+
+class AsyncGraph(Noun):
+    """The operations on graph, for the async block."""
+    async def add_edges(self, instance: str, edges: JsonObjects) -> AddedEdges:
+        """Add edges to a graph: all, or none if one is invalid."""
+    async def add_nodes(self, instance: str, nodes: JsonObjects) -> AddedNodes:
+        """Add nodes to a graph: all, or none if one is invalid."""
+    async def delete_edge(self, instance: str, id: str) -> None:
+        """Delete an edge. Its nodes stay."""
+    async def delete_node(self, instance: str, id: str, *, reason: str | None = "",
+            if_version: Strings = ()) -> None:
+        """Delete a node and its edges."""
+    async def expand(self, instance: str, node_id: str, *,
+            direction: Literal["outgoing", "incoming", "both"] = "both", limit: int = 100,
+            exclude_node_ids: Strings = ()) -> Subgraph:
+        """Return the neighbors of a node, in the order of its edges, and its edges to them."""
+    async def get_node(self, instance: str, id: str) -> NodeView:
+        """Return a node."""
+    async def list_edges(self, instance: str, *, kind: str = "", from_node_id: str = "",
+            to_node_id: str = "", limit: int = 100, cursor: str = "") -> EdgePage:
+        """List the edges of a graph in the order in which they were added, in pages."""
+    async def list_nodes(self, instance: str, *, kind: str = "", limit: int = 100,
+            cursor: str = "") -> NodePage:
+        """List the nodes of a graph by id, in pages."""
+    async def subgraph(self, instance: str, *, seed_node_id: str = "",
+            limit: int = 100) -> Subgraph:
+        """Return nodes of a graph and the edges between them."""
+    async def update_node(self, instance: str, id: str, *, name: str | None = None,
+            kind: str | None = None, attributes: JsonObject | None = None,
+            valid_from: str | None = None, valid_to: str | None = None,
+            if_version: Strings = ()) -> NodeView:
+        """Change the given fields of a node."""
+
+class AsyncGraphTemplates(Noun):
+    """The operations on graph templates, for the async block."""
+    async def create(self, name: str, *, id: str = "", description: str = "",
+            record_kinds: JsonObject = {}, edge_types: JsonObject = {}) -> GraphTemplateView:
+        """Create a template that nodes and edges of its graphs must fit."""
+    async def delete(self, id: str, *, reason: str | None = "", if_version: Strings = ()) -> None:
+        """Delete a template that no graph uses."""
+    async def get(self, id: str) -> GraphTemplateView:
+        """Return a template of graphs."""
+    async def list(self) -> GraphTemplates:
+        """List up to 1,000 templates of graphs, the newest first. Fewer if they are long."""
+    async def update(self, id: str, *, name: str | None = None, description: str | None = None,
+            record_kinds: JsonObject | None = None, edge_types: JsonObject | None = None,
+            if_version: Strings = ()) -> GraphTemplateView:
+        """Change a template of graphs. Present nodes and edges stay; later writes must fit."""
+
+class AsyncInputs(Noun):
+    """The operations on inputs, for the async block."""
+    async def list(self, *, since: str = "", until: str = "", agent: str = "", store: str = "",
+            limit: int = 100, cursor: str = "") -> InputList:
+        """List the inputs that the stores of the pipeline keep (`inputs_days` in the bundle)."""
+
+class AsyncInstances(Noun):
+    """The operations on instances, for the async block."""
+    async def create(self, sort: Literal["kv", "events", "graph"], name: str, *,
+            description: str = "", template_id: str | None = None) -> InstanceView:
+        """Create a key-value store, an event log or a graph."""
+    async def delete(self, sort: Literal["kv", "events", "graph"], id: str, *,
+            reason: str | None = "", if_version: Strings = ()) -> None:
+        """Delete an instance with its pairs, events, nodes, edges and views."""
+    async def get(self, sort: Literal["kv", "events", "graph"], id: str) -> InstanceView:
+        """Return an instance with its counts."""
+    async def list(self, sort: Literal["kv", "events", "graph"]) -> Instances:
+        """List the instances of a sort with their counts, the newest first."""
+    async def update(self, sort: Literal["kv", "events", "graph"], id: str, *,
+            name: str | None = None, description: str | None = None, reason: str | None = "",
+            if_version: Strings = ()) -> InstanceView:
+        """Change the name or the description of an instance."""
+
+class AsyncItems(Noun):
+    """The operations on items, for the async block."""
+    async def delete(self, store: str, key: str, *, agent: str, namespace: str = "",
+            if_version: Strings = (), user: str = "", chat: str = "") -> ItemDeleted:
+        """Delete the agent's own entry. A missing key is no error."""
+    async def edit(self, store: str, key: str, old_str: str, new_str: str, *, agent: str,
+            namespace: str = "", user: str = "", chat: str = "") -> EditResult:
+        """Replace a part of the text that a read of the key returns. It must occur exactly once."""
+    async def get(self, store: str, key: str, *, agent: str, namespace: str = "", owner: str = "",
+            internal: bool = False, user: str = "", chat: str = "", as_of: str = "") -> ItemView:
+        """Return an entry: the agent's own, else the newest with that key."""
+    async def list(self, store: str, *, agent: str, namespace: str | None = None, prefix: str = "",
+            in_context: bool = True, limit: int = 100, cursor: str = "", user: str = "",
+            chat: str = "", as_of: str = "") -> ItemPage:
+        """List the entries of a store by key, in pages. Writes of others shift no page."""
+    async def put(self, store: str, key: str, value: Any, *, agent: str, namespace: str = "",
+            ttl_s: float | None = None, in_context: bool | None = None,
+            encrypted: bool | None = None, if_absent: bool = False, if_version: Strings = (),
+            user: str = "", chat: str = "") -> ItemsPutResult:
+        """Write an entry under its key. A new value replaces that of the agent's own entry."""
+    async def rename(self, store: str, key: str, to_store: str, to_key: str, *, agent: str,
+            namespace: str = "", user: str = "", chat: str = "") -> ItemView:
+        """Move the agent's own entry to another key or store."""
+    async def reseal(self, store: str, key: str, owner: str, value: str, *, namespace: str = "",
+            if_version: Strings = ()) -> ItemResealed:
+        """Replace the sealed value of an internal entry. Grants and settings of agents do not
+        count."""
+    async def search(self, query: str, *, agent: str, stores: Strings = (), limit: int = 10,
+            receipt: bool | str = False, user: str = "", chat: str = "") -> ItemHits:
+        """Find entries by their words and their meaning, best first."""
+
+class AsyncKnowledge(Noun):
+    """The operations on knowledge, for the async block."""
+    async def context(self, query: str, *, memory_ids: Strings | None = None,
+            memory_tags: Strings | None = None, entry_tags: Strings = (),
+            filter: JsonObject | None = None, min_score: float | None = None, limit: int = 10,
+            token_budget: int = 2000, with_ids: bool = True, write_memory_id: str | None = None,
+            document_ids: Strings | None = None, document_paths: Strings | None = None,
+            extraction: bool | JsonObject | None = None, memory: str = "", timezone: str = "",
+            valid_at: str | None = "", receipt: bool | str = False,
+            as_of: str = "") -> KnowledgeContext:
+        """Return what named memories contain about a question, as text for a prompt."""
+    async def search(self, query: str = "", *, memory_ids: Strings | None = None,
+            memory_tags: Strings | None = None, entry_tags: Strings = (),
+            min_score: float | None = None, limit: int = 10, language: str | None = None,
+            filter: JsonObject | None = None, timezone: str = "", valid_at: str | None = "",
+            receipt: bool | str = False, as_of: str = "") -> Knowledge:
+        """Find entries of named memories by meaning and words, best first."""
+
+class AsyncKnowledgeGraph(Noun):
+    """The operations on knowledge graph, for the async block."""
+    async def add_observations(self, items: JsonObjects) -> AddedObservations:
+        """Add observations to entities: all, or none if an entity does not exist."""
+    async def create_entities(self, entities: JsonObjects) -> CreatedEntities:
+        """Create the entities whose names are new."""
+    async def create_relations(self, relations: JsonObjects) -> CreatedRelations:
+        """Create the relations that do not exist yet."""
+    async def delete_entities(self, names: Strings) -> None:
+        """Delete entities, and the relations that name them."""
+    async def delete_observations(self, items: JsonObjects) -> None:
+        """Delete observations of entities. Their earlier versions stay in the history."""
+    async def delete_relations(self, relations: JsonObjects) -> None:
+        """Delete relations. Their entities stay."""
+    async def open(self, names: Strings) -> EntityGraph:
+        """Return the named entities, and the relations that begin or end at one of them."""
+    async def read(self) -> EntityGraph:
+        """Return all entities and relations, in the order in which they were created."""
+    async def search(self, query: str) -> EntityGraph:
+        """Find the entities with a text, and the relations that begin or end at one of them."""
+
+class AsyncKv(Noun):
+    """The operations on kv, for the async block."""
+    async def clear(self, instance: str, namespace: str) -> PairsDeleted:
+        """Delete all pairs of a namespace. They cannot be restored."""
+    async def count(self, instance: str, *, namespace: str | None = None) -> PairCount:
+        """Count the pairs of a store or of a namespace."""
+    async def delete(self, instance: str, namespace: str, key: str) -> PairDeleted:
+        """Delete a pair. It cannot be restored."""
+    async def get(self, instance: str, namespace: str, keys: Strings) -> FoundPairs:
+        """Return the values of keys, in the order of the keys."""
+    async def namespaces(self, instance: str) -> Namespaces:
+        """List the namespaces that have pairs."""
+    async def query(self, instance: str, *, namespace: str | None = None, where: JsonObjects = (),
+            select: Strings = (), order_by: Any | None = None, limit: int = 100,
+            offset: int = 0) -> PairPage:
+        """Find pairs by their keys and times."""
+    async def set(self, instance: str, namespace: str, key: str, value: Any, *,
+            auto_create: bool = False) -> PairView:
+        """Write a pair. A new value replaces that of the key."""
+
+class AsyncMemories(Noun):
+    """The operations on memories, for the async block."""
+    async def create(self, name: str, *, description: str | None = None,
+            tags: Strings | None = None) -> MemoryView:
+        """Create a named memory, which stores deduplicated entries."""
+    async def delete(self, id: str, *, if_version: Strings = ()) -> None:
+        """Delete a named memory with all its entries."""
+    async def get(self, id: str, *, as_of: str = "") -> MemoryView:
+        """Return one named memory."""
+    async def list(self, *, tags: Strings = (), order: Literal["asc", "desc"] = "asc",
+            limit: int = 50, cursor: str = "", as_of: str = "") -> MemoryPage:
+        """List named memories, optionally by tags, in pages."""
+    async def update(self, id: str, *, name: str | None = None, description: str | None = None,
+            tags: Strings | None = None, clear: Strings = (),
+            if_version: Strings = ()) -> MemoryView:
+        """Change the given fields of a memory."""
+
+class AsyncMemoryTool(Noun):
+    """The operations on memory tool, for the async block."""
+    async def read(self, *, agent: str, arguments: JsonObject = {},
+            dialect: Literal["robutler", "anthropic"] = "robutler", default_ttl_s: float = 0,
+            sharing: bool = True, user: str = "", chat: str = "") -> ToolAnswer:
+        """Run a call of the memory tool that views, lists or searches."""
+    async def write(self, *, agent: str, arguments: JsonObject = {},
+            dialect: Literal["robutler", "anthropic"] = "robutler", default_ttl_s: float = 0,
+            sharing: bool = True, user: str = "", chat: str = "") -> ToolAnswer:
+        """Run a call of the memory tool that writes, edits, moves, deletes or shares."""
+
+class AsyncPolicies(Noun):
+    """The operations on policies, for the async block."""
+    async def apply(self, *, after: int = 0, limit: int = 500) -> PoliciesApplied:
+        """Apply redactions, tags and expiries to the records of a store, up to 500 in one call."""
+    async def delete(self, name: str) -> None:
+        """Delete a policy. Records keep what it has done."""
+    async def list(self) -> PolicyList:
+        """List the policies of a store, in their order, with the number of their verdicts."""
+    async def scan(self, *, policies: JsonObjects = (), after: int = 0,
+            limit: int = 500) -> PolicyScan:
+        """Return what policies would have done with the records that a store has, the oldest
+        first."""
+    async def set(self, policy: JsonObject) -> None:
+        """Add a policy after the others, or replace the one with its name."""
+    async def test(self, *, content: str = "", policies: JsonObjects = (),
+            kind: str = "observation", source: str = "", scope: str = "", key: str = "",
+            owner: str = "", thread: str = "", tags: Strings = (),
+            data: JsonObject = {}) -> PolicyOutcome:
+        """Return what policies would do with a record. Nothing is written or counted."""
+    async def verdicts(self, *, policy: str = "", action: str = "", before: int = 0,
+            limit: int = 100) -> VerdictList:
+        """List the latest 10,000 verdicts of policies, and count all."""
+
+class AsyncProcedures(Noun):
+    """The operations on procedures, for the async block."""
+    async def delete_many(self, ids: Strings, *, reason: str | None = "") -> Deleted:
+        """Delete procedures. Unknown ids are ignored. records.restore can undo each deletion."""
+    async def get(self, id: str, *, agent_id: str = "global") -> ProcedureView:
+        """Return the procedure with that id, else the agent's procedure of that name."""
+    async def list(self, *, agent_id: str = "", active_only: bool = False,
+            order: Literal["created_at", "uses"] = "created_at", limit: int = 50,
+            offset: int = 0) -> ProcedurePage:
+        """List procedures in pages, the newest or the most used first."""
+    async def match(self, goal: str, *, context: JsonObject = {},
+            agent_id: str = "global") -> ProcedureMatch:
+        """Find the procedure that applies to a goal and succeeded most often."""
+    async def retire(self, id: str, *, reason: str | None = "",
+            if_version: Strings = ()) -> ProcedureView:
+        """Take a procedure out of use. It stays in lists, and a save puts it into use again."""
+    async def save(self, name: str, procedure_type: str, procedure_content: Any, *,
+            agent_id: str = "global", description: str = "", trigger_conditions: JsonObject = {},
+            source: str = "human_taught", parent: str = "", reason: str | None = "",
+            if_version: Strings = ()) -> ProcedureSaved:
+        """Write a procedure under its name. The earlier one of the agent stays in the history."""
+    async def use(self, id: str, success: bool, *, duration_ms: int | None = None) -> ProcedureView:
+        """Count a use of a procedure with its outcome and duration. The count adds no history."""
+
+class AsyncReceipts(Noun):
+    """The operations on receipts, for the async block."""
+    async def get(self, id: str) -> ReceiptView:
+        """Return a receipt of any store of the pipeline."""
+    async def list(self, *, record: str | None = None, message: str = "", thread: str = "",
+            since: str = "", until: str = "", limit: int = 100, cursor: str = "") -> ReceiptList:
+        """List the receipts that the stores of the pipeline keep."""
+
+class AsyncRecipes(Noun):
+    """The operations on recipes, for the async block."""
+    async def changes(self, *, after: int = 0, limit: int = 100) -> RecipeChanges:
+        """List changes of recipes and of what they read in order, with the changed objects."""
+    async def create(self, definition: JsonObject) -> RecipeView:
+        """Check a definition and store it as a new recipe."""
+    async def delete(self, id: str, *, if_version: Strings = ()) -> None:
+        """Delete a recipe. records.restore can undo it."""
+    async def duplicate(self, id: str, *, new_id: str | None = None,
+            label: str | None = None) -> RecipeView:
+        """Copy a recipe under a new id."""
+    async def execute(self, *, id: str | None = None, definition: JsonObject | None = None,
+            intent: str | JsonObject | None = None, variables: JsonObject | None = None,
+            scope_variables: JsonObject | None = None, thread_id: str | None = None,
+            receipt: bool | str = False) -> JsonObject:
+        """Run a recipe and return its result, with the label of the recipe as `memoryLabel`."""
+    async def export(self, id: str) -> ExportedRecipe:
+        """Return a recipe as the text of a definition file, without times."""
+    async def get(self, id: str) -> RecipeView:
+        """Return a recipe."""
+    async def import_(self, config: JsonObject | str, *, overwrite: bool = False) -> ImportedRecipe:
+        """Store a definition as a new recipe, or replace the recipe with its id."""
+    async def list(self, *, status: Literal["active", "deprecated"] | None = None,
+            active_only: bool = False, input_scope: str = "") -> RecipeList:
+        """List recipes in the order of their ids."""
+    async def specs(self, *, user_configurable: bool = False) -> SpecList:
+        """Describe the step types and their parameters."""
+    async def store(self, definitions: JsonObjects) -> StoredRecipes:
+        """Store new recipes and replace those with the same ids, all or none."""
+    async def update(self, id: str, definition: JsonObject, *,
+            if_version: Strings = ()) -> RecipeView:
+        """Replace the whole definition of a recipe."""
+    async def validate(self, definition: Any) -> Validation:
+        """Check a definition without storing it, and return all errors and warnings."""
+
+class AsyncRecords(Noun):
+    """The operations on records, for the async block."""
+    async def append(self, content: str, *, guid: str = "", scope: str = "", kind: str = "",
+            source: str = "", tags: Strings = (), separator: str = "\n",
+            reason: str | None = "") -> Appended:
+        """Append text to a record. A new record is created if guid, scope and kind select none."""
+    async def create(self, content: str, *, kind: str = "observation", scope: str = "",
+            source: str = "", tags: Strings = (), key: str | None = "", owner: str | None = "",
+            data: JsonObject | None = None, in_context: bool = False, thread: str | None = "",
+            seq: int | None = None, expires_at: str | None = "", valid_from: str | None = "",
+            valid_to: str | None = "") -> RecordView:
+        """Create a record. Writing the same text again creates another record."""
+    write = create
+    async def delete(self, guid: str, *, reason: str | None = "", if_version: Strings = ()) -> None:
+        """Delete one record. records.restore can undo it."""
+    async def embed(self) -> Embedding:
+        """Switch on the search by meaning: make vectors of all records, now and from now on."""
+    async def erase(self, *, guids: Strings = (), filter: JsonObject | None = None, text: str = "",
+            reason: str | None = "") -> Erased:
+        """Erase records permanently, including deleted and expired ones."""
+    async def erasures(self, *, limit: int = 50) -> ErasureList:
+        """List erasures, newest first: how much, by whom and why, without the erased data."""
+    async def find(self, scope: str, keys: Strings, *, as_of: str = "") -> FoundRecords:
+        """Look up items of a LangGraph store (records of kind memory.item) by their keys."""
+    async def get(self, guid: str, *, as_of: str = "") -> RecordView:
+        """Return one record."""
+    async def history(self, guid: str, *, limit: int = 50, cursor: str = "",
+            as_of: str = "") -> RecordsHistory:
+        """Return the states of a record, latest first, with the change that ended each state."""
+    async def import_(self, *, lines: Strings = (), replace: bool = False, piece: str = "",
+            at: int = 0, of: str = "", skip_conflicts: bool = False, merge_entries: bool = False,
+            check_only: bool = False, label: str = "") -> Imported:
+        """Import lines of an export with their guids, times and history. A repeat has no effect."""
+    async def list(self, *, kind: str = "", scope: str = "", source: str = "", tags: Strings = (),
+            filter: JsonObject | None = None, deleted: bool = False,
+            order: Literal["asc", "desc"] = "asc", limit: int = 50, cursor: str = "",
+            sort: Literal["arrival", "created_at", "updated_at", "uses"] = "arrival",
+            offset: int = 0, valid_at: str | None = "", as_of: str = "") -> RecordPage:
+        """List records by kind, scope, source, tags and filter, in pages. Writes shift no page."""
+    async def origin(self, guid: str, *, limit: int = 50, cursor: str = "") -> OriginList:
+        """Return where each state of a record came from, the latest first."""
+    async def put(self, items: JsonObjects) -> PutOutput:
+        """Write items of a LangGraph store (records of kind memory.item), all in one
+        transaction."""
+    async def remove(self, scope: str, keys: Strings) -> Removed:
+        """Delete items of a LangGraph store (records of kind memory.item) by their keys."""
+    async def restore(self, guid: str, *, number: int | None = None, reason: str | None = "",
+            if_version: Strings = ()) -> RecordView:
+        """Restore a deleted record, or an earlier state. The present state is kept in the
+        history."""
+    async def scopes(self, *, prefix: Strings = (), suffix: Strings = (),
+            max_depth: int | None = None, limit: int = 100, offset: int = 0) -> Scopes:
+        """List the scopes in which a LangGraph store has items (records of kind memory.item)."""
+    async def search(self, query: str, *, kind: str = "", scope: str = "", tags: Strings = (),
+            filter: JsonObject | None = None, limit: int = 20,
+            mode: Literal["fts", "hybrid", "semantic"] | None = None, wait: bool = False,
+            language: str | None = None, recency: float = 0.0, recency_days: float = 30.0,
+            importance: float = 0.0, explain: bool = False, plain: bool = False, timezone: str = "",
+            valid_at: str | None = "", receipt: bool | str = False, as_of: str = "") -> Hits:
+        """Find records by their words or their meaning, best first."""
+    async def touch(self, guids: Strings) -> Touched:
+        """Restart the time to live of items of a LangGraph store (records of kind memory.item)."""
+    async def undo(self, *, key: str = "", source: str = "", way_in: str = "", since: str = "",
+            until: str = "", label: str = "", dry_run: bool = False, limit: int = 500,
+            cursor: str = "") -> Undone:
+        """Take back changes of one writer, import, turn or period, in steps. A repeat has no
+        effect."""
+    async def update(self, guid: str, *, content: str | None = None, kind: str | None = None,
+            scope: str | None = None, source: str | None = None, tags: Strings | None = None,
+            key: str | None = None, owner: str | None = None, data: JsonObject | None = None,
+            in_context: bool | None = None, expires_at: str | None = None,
+            valid_from: str | None = None, valid_to: str | None = None, reason: str | None = "",
+            if_version: Strings = ()) -> RecordView:
+        """Change the given fields of a record."""
+    async def uses(self, guid: str, *, limit: int = 100, cursor: str = "") -> RecordUseList:
+        """List which answers used a record and in which version, by the receipts that are kept."""
+
+class AsyncRehearsals(Noun):
+    """The operations on rehearsals, for the async block."""
+    async def create(self, bundle: JsonObject, *, since: str = "", until: str = "",
+            messages: JsonObjects | None = None, questions: str = "",
+            own_blocks: bool = False) -> RehearsalView:
+        """Start a rehearsal: run inputs under another bundle on copies of the stores."""
+    async def delete(self, id: str) -> None:
+        """Delete a rehearsal, and stop it if it runs. Raises RecordNotFound."""
+    async def get(self, id: str, *, cursor: str = "") -> Rehearsal:
+        """Return a rehearsal with its report."""
+    async def list(self) -> RehearsalList:
+        """List the rehearsals of a pipeline, the latest first."""
+
+class AsyncReviews(Noun):
+    """The operations on reviews, for the async block."""
+    async def approve(self, *, guids: Strings = (), versions: Strings = (), policy: str = "",
+            source: str = "", limit: int = 100, cursor: str = "",
+            reason: str | None = "") -> Decisions:
+        """Make the writes of proposals now, each once. The writer cannot approve its own."""
+    async def edit(self, guid: str, content: str) -> ProposalView:
+        """Change the content of a proposal before it is approved."""
+    async def get(self, guid: str) -> Review:
+        """Return a proposal, with the changes by words and similar records."""
+    async def list(self, *, status: Literal["pending", "approved", "rejected"] = "pending",
+            policy: str = "", source: str = "", limit: int = 100, cursor: str = "") -> ReviewList:
+        """List the writes that wait for review, or those that were decided."""
+    async def reject(self, *, guids: Strings = (), versions: Strings = (), policy: str = "",
+            source: str = "", limit: int = 100, cursor: str = "",
+            reason: str | None = "") -> Decisions:
+        """Reject proposals. Their text is deleted, and the decision is kept."""
+
+class AsyncRules(Noun):
+    """The operations on rules, for the async block."""
+    async def create(self, name: str, *, id: str | None = None, description: str = "",
+            enabled: bool = True, rules: JsonObjects = ()) -> EngineView:
+        """Create a rule engine. Its rules add recipes to the contexts that are assembled."""
+    async def delete(self, id: str, *, if_version: Strings = ()) -> None:
+        """Delete a rule engine."""
+    async def evaluate(self, scope_variables: JsonObject, *,
+            additional_variables: JsonObject | None = None, input: JsonObject | str | None = None,
+            rule_engine_ids: Strings | None = None) -> RulesEvaluated:
+        """Return which recipes the rules add for some inputs. It runs no recipe."""
+    async def get(self, id: str) -> EngineView:
+        """Return a rule engine."""
+    async def list(self) -> Engines:
+        """List all rule engines, disabled ones included, in the order of their ids."""
+    async def update(self, id: str, *, name: str | None = None, description: str | None = None,
+            enabled: bool | None = None, rules: JsonObjects | None = None,
+            if_version: Strings = ()) -> EngineView:
+        """Change the given fields of a rule engine."""
+    async def variables(self) -> RuleVariables:
+        """List the fields that conditions can read: of scopes, the input, recipes and other
+        rules."""
+
+class AsyncStores(Noun):
+    """The operations on stores, for the async block."""
+    async def configure(self, agent: str, *, enabled: bool | None = None, own: bool | None = None,
+            chat: bool | None = None, user: bool | None = None) -> AgentSettingsView:
+        """Switch all memory of an agent, or a class of its stores, on or off, and return its
+        settings."""
+    async def list(self, *, agent: str, limit: int = 100, cursor: str = "", user: str = "",
+            chat: str = "") -> StorePage:
+        """List the stores that the agent can use, with its level of access to each."""
+
+class AsyncTurns(Noun):
+    """The operations on turns, for the async block."""
+    async def add(self, messages: JsonObjects, *, thread: str | None = "", user: str | None = "",
+            agent: str | None = "", kind: str = "turn", tags: Strings = (),
+            expires_at: str | None = "") -> TurnsAdded:
+        """Add messages to the end of a conversation, all or none."""
+    async def clear(self, *, thread: str | None = "", user: str | None = "",
+            kind: str = "turn") -> TurnsDeleted:
+        """Delete the messages of a conversation. records.restore can undo it for each."""
+    async def list(self, *, thread: str | None = "", user: str | None = "", limit: int = 100,
+            before: int | None = None, kind: str = "turn", as_of: str = "") -> TurnPage:
+        """Return the newest messages of a conversation in order. Older ones are on further
+        pages."""
+    async def pop(self, *, thread: str | None = "", user: str | None = "", count: int = 1,
+            kind: str = "turn") -> PoppedTurns:
+        """Remove the newest messages of a conversation and return them. records.restore can undo
+        it."""
+    async def threads(self, *, user: str | None = "", limit: int = 100, after: str | None = "",
+            kind: str = "turn") -> ThreadPage:
+        """Return the conversations of a store by name."""
+
+class AsyncUsers(Noun):
+    """The operations on users, for the async block."""
+    async def context(self, id: str, *, agent_id: str = "") -> UserContext:
+        """Return identity, preferences, facts and history of a user. An unknown user is new."""
+    async def delete_many(self, ids: Strings, *, reason: str | None = "") -> Deleted:
+        """Delete users. Unknown ids are ignored. records.restore can undo it."""
+    async def forget(self, id: str, *, reason: str | None = "") -> Forgotten:
+        """Erase a user permanently, with all records and threads, also those of merged users."""
+    async def get(self, id: str) -> UserView:
+        """Return a user. A merged user leads to the one that it was merged into."""
+    async def identify(self, channel: str, channel_id: str, *, display_name: str = "",
+            telegram_username: str = "") -> Identified:
+        """Find or create the user behind an id in a channel, and count a conversation."""
+    async def list(self, *, limit: int = 50, offset: int = 0) -> UserPage:
+        """List users in pages, the last seen first. Of equal times, the later arrival is first."""
+    async def merge(self, id: str, into: str, *, reason: str | None = "") -> UserView:
+        """Merge a user into another one: facts, episodes, identifiers and counters move."""
+    async def update(self, id: str, *, display_name: str | None = None,
+            telegram_id: str | None = None, telegram_username: str | None = None,
+            email: str | None = None, preferences: JsonObject | None = None,
+            reason: str | None = "", if_version: Strings = ()) -> UserView:
+        """Change a user's name and identifiers, and merge preferences into the stored ones."""
+
+class AsyncViewTemplates(Noun):
+    """The operations on view templates, for the async block."""
+    async def create(self, name: str, query: JsonObject, *, id: str = "", description: str = "",
+            applicable_template_ids: Strings = ()) -> ViewTemplateView:
+        """Create a query over graphs, which views bind to a graph."""
+    async def delete(self, id: str, *, reason: str | None = "", if_version: Strings = ()) -> None:
+        """Delete a template that no view uses."""
+    async def get(self, id: str) -> ViewTemplateView:
+        """Return a template of views."""
+    async def list(self) -> ViewTemplates:
+        """List up to 1,000 templates of views, the newest first. Fewer if they are long."""
+    async def update(self, id: str, query: JsonObject | None = None, *, name: str | None = None,
+            description: str | None = None, applicable_template_ids: Strings | None = None,
+            if_version: Strings = ()) -> ViewTemplateView:
+        """Change a template of views. Its views use the new query at once."""
+
+class AsyncViews(Noun):
+    """The operations on views, for the async block."""
+    async def create(self, template_id: str, instance: str, *, id: str = "") -> ViewView:
+        """Bind a view template to a graph."""
+    async def delete(self, id: str) -> None:
+        """Delete a view. Its template and its graph stay."""
+    async def execute(self, id: str) -> ViewResult:
+        """Return the rows of a view."""
+    async def get(self, id: str) -> ViewView:
+        """Return a view, without its rows."""
+    async def list(self, *, instance: str = "", template_id: str = "") -> Views:
+        """List up to 1,000 views, the newest first."""
+
+class AsyncWaitingMessages(Noun):
+    """The operations on waiting messages, for the async block."""
+    async def list(self, *, entry: str = "", limit: int = 100) -> WaitingList:
+        """List the messages of a store that wait because of their agent's `wf_flow`."""
+
+class AsyncNouns:
+    """The nouns of the async block."""
+    assembly: AsyncAssembly
+    changes: AsyncChanges
+    checkpoints: AsyncCheckpoints
+    contexts: AsyncContexts
+    conversations: AsyncConversations
+    deliveries: AsyncDeliveries
+    documents: AsyncDocuments
+    endpoints: AsyncEndpoints
+    entries: AsyncEntries
+    episodes: AsyncEpisodes
+    events: AsyncEvents
+    facts: AsyncFacts
+    grants: AsyncGrants
+    graph: AsyncGraph
+    graph_templates: AsyncGraphTemplates
+    inputs: AsyncInputs
+    instances: AsyncInstances
+    items: AsyncItems
+    knowledge: AsyncKnowledge
+    knowledge_graph: AsyncKnowledgeGraph
+    kv: AsyncKv
+    memories: AsyncMemories
+    memory_tool: AsyncMemoryTool
+    policies: AsyncPolicies
+    procedures: AsyncProcedures
+    receipts: AsyncReceipts
+    recipes: AsyncRecipes
+    records: AsyncRecords
+    rehearsals: AsyncRehearsals
+    reviews: AsyncReviews
+    rules: AsyncRules
+    stores: AsyncStores
+    turns: AsyncTurns
+    users: AsyncUsers
+    view_templates: AsyncViewTemplates
+    views: AsyncViews
+    waiting_messages: AsyncWaitingMessages

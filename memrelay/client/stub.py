@@ -8,6 +8,7 @@ from dataclasses import is_dataclass
 from pathlib import Path
 
 from memrelay.client.methods import (
+    ASYNC,
     BLOCKING,
     EMBEDDED,
     REMOTE,
@@ -39,7 +40,7 @@ def render() -> str:
     for operation in all_operations().values():
         nouns.setdefault(operation.noun, []).append(operation)
     lines = _render_imports()
-    for interface in (REMOTE, BLOCKING, EMBEDDED):
+    for interface in (REMOTE, BLOCKING, EMBEDDED, ASYNC):
         for noun, operations in nouns.items():
             lines += ["", *_render_noun(interface, noun, operations)]
         lines += ["", *_render_attributes(interface, list(nouns))]

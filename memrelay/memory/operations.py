@@ -92,6 +92,14 @@ class Read(NamedTuple):
     language: str = "english"
 
 
+class Reads(list[Read]):
+    """The reads of one message, of an agent with receipts."""
+
+    def note(self, operation: "Operation", tx: Any, given: Any, output: Any) -> None:
+        """Add the call of an operation, if such calls leave receipts."""
+        raise NotImplementedError
+
+
 @dataclass(frozen=True, slots=True)
 class Context:
     """Values that the store's owner, and not the caller, passes to an operation."""

@@ -30,9 +30,14 @@ RULES = {
     "memory": Allowed(never=(*REDIS, "aiohttp")),
     "bus": Allowed(),
     "agents": Allowed(own=("memory", "blocks", "bus.message"), never=REDIS),
-    # Expressions read the JSON of messages, in blocks and in bundles.
+    # Expressions read the JSON of messages, in blocks and in bundles. A call has the methods of the
+    # clients.
     "blocks": Allowed(
-        own=("memory", "bus.message", "pipelines.expressions"), never=(*REDIS, "aiohttp")
+        own=(
+            *("memory", "bus.message", "client.methods", "client.nouns"),
+            *("pipelines.expressions", "pipelines.rules"),
+        ),
+        never=(*REDIS, "aiohttp"),
     ),
     "pipelines": Allowed(
         own=(

@@ -25,13 +25,13 @@ class Ids:
     """Makes the ids of one input as the worker does."""
 
     def __init__(self, input_id: str) -> None:
-        self._input_id, self._indexes = input_id, count(1)
+        self.input_id, self._indexes = input_id, count(1)
 
     def new_guid(self, alias: str) -> str:
-        return derive_guid(UID, self._input_id, alias, next(self._indexes))
+        return derive_guid(UID, self.input_id, alias, next(self._indexes))
 
     def next_deferred_call_id(self) -> str:
-        return f"{UID}/{self._input_id}.0+0"
+        return f"{UID}/{self.input_id}.0+0"
 
     def open_for_read(self, memory_id: str) -> Any:
         raise Refused(f"no store {memory_id!r} is open in these tests")

@@ -15,7 +15,7 @@ from memrelay.client.methods import Noun
 from memrelay.memory.operations import all_operations
 from tests.support.sessions import CHECKOUT
 
-INTERFACES = ("Remote", "Blocking", "Embedded")
+INTERFACES = ("Remote", "Blocking", "Embedded", "Async")
 # Prints the nouns whose operations are loaded: after the import, with a client, and with a method.
 LOADS = """
 import memrelay
@@ -59,7 +59,7 @@ def test_the_stub_declares_the_methods_as_they_are() -> None:
         for verb, method in actual.items():
             assert inspect.signature(method) == inspect.signature(shown[verb]), f"{name}.{verb}"
             is_async = inspect.iscoroutinefunction(method)
-            assert is_async == inspect.iscoroutinefunction(shown[verb]) == (name[0] == "R")
+            assert is_async == inspect.iscoroutinefunction(shown[verb]) == (name[0] in "RA")
             assert (method.__doc__ or "").split() == (shown[verb].__doc__ or "").split() != []
 
 
