@@ -128,7 +128,7 @@ class MemrelaySessionService(BaseSessionService):
         return ListSessionsResponse(sessions=sessions)
 
     async def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> None:
-        """Delete a session with its events and its state. The states of the user and the app stay."""
+        """Delete a session with its events and its state. Other states stay."""
         at = Address(app_name, user_id, session_id.strip())
         await self._calls.arun_steps(self._thread(at).clear())
         state = await self._records.list({"scope": {"eq": at.thread}})
