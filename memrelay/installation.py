@@ -21,3 +21,8 @@ def install_extra(extra: str) -> str:
 def sample(name: str) -> str:
     """Return the path of a bundle that Memrelay brings along, as the shell takes it."""
     return f"pipelines/{name}" if IS_CHECKOUT else str(PACKAGE / "pipelines" / name)
+
+
+def missing_framework(name: str, extra: str) -> str:
+    """Return why an adapter of memrelay.integrations cannot be imported, and the remedy."""
+    return f"this adapter needs {name}: {install_extra(extra)}"

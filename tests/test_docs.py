@@ -20,6 +20,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGES = [
     ROOT / "README.md",
     *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "docs/integrations").glob("*.md")),
     *sorted((ROOT / "docs/mcp").glob("*.md")),
     *sorted((ROOT / "docs" / "coming-from").glob("*.md")),
     *(ROOT / name for name in ("CONTRIBUTING.md", "SECURITY.md", "CODE_OF_CONDUCT.md")),

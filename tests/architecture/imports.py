@@ -74,7 +74,8 @@ RULES = {
         never=(*REDIS, "aiohttp"),
     ),
     "integrations": Allowed(
-        own=("client", "agents", "memory.models.shared_stores.tool"), never=(*REDIS, "apsw")
+        own=("client", "agents", "errors", "memory.models.shared_stores.tool"),
+        never=(*REDIS, "apsw"),
     ),
     # Nothing imports it but the command: a worker loads it by its name.
     "rehearsal": Allowed(own=("questions", "worker", "pipelines", "blocks", "memory", "bus")),
@@ -116,11 +117,15 @@ def block_modules(sources: Iterable[Source]) -> set[str]:
 
 
 def short_imports(source: Source) -> list[str]:
-    """`from memory import x`: the folders at the root are imported as `memrelay.*` only."""
+    """`from memory import x`: the folders at the root are imported as `memrelay.*` only.
+
+    `agents` is also the package of the OpenAI Agents SDK.
+    """
+    packages = [name for name in PACKAGES if name != "agents" or "openai" not in source.path]
     return [
         source.at(node, f"{name} is a short name; import memrelay.{name}")
         for node, name in source.imports()
-        if within(name, PACKAGES)
+        if within(name, packages)
     ]
 
 

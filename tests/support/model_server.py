@@ -1,4 +1,4 @@
-"""A local server with the API of `/chat/completions` and scripted answers."""
+"""A local server with the API of `/chat/completions` and `/responses`, and scripted answers."""
 
 import threading
 from collections import deque
@@ -42,6 +42,14 @@ def calls(*tools: tuple[str, Any], ident: str = "call") -> Json:
             for index, (name, given) in enumerate(tools)
         ],
     }
+
+
+def as_response(text: str) -> Json:
+    """Return a text as `/responses` answers it."""
+    part = {"type": "output_text", "text": text, "annotations": []}
+    message = {"type": "message", "role": "assistant", "status": "completed", "content": [part]}
+    output = [{"id": "msg_1", **message}]
+    return {"id": "resp_1", "object": "response", "created_at": 0, "output": output}
 
 
 def fault(status: int, text: str, **headers: str) -> Raw:
@@ -117,10 +125,13 @@ class _Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers["Content-Length"]))
         self.server.headers.append(dict(self.headers))
         self.server.clients.append(self.client_address)
-        if self.path != "/v1/chat/completions":
+        if self.path not in ("/v1/chat/completions", "/v1/responses"):
             self._send(fault(404, f"no such path: {self.path}"))
             return
-        self._send(self.server.next_answer(orjson.loads(body)))
+        answer = self.server.next_answer(orjson.loads(body))
+        if self.path.endswith("responses") and isinstance(answer, str):
+            answer = Raw(200, orjson.dumps(as_response(answer)))
+        self._send(answer)
 
     def _send(self, answer: Answer) -> None:
         if isinstance(answer, str):
