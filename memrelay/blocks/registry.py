@@ -99,6 +99,14 @@ def find_block(name: str) -> Block | None:
     return _blocks.get(name)
 
 
+def block_of(function: Callable[..., Any]) -> Block:
+    """Return the block that `function` was declared as. Raises ValueError."""
+    for declared in _blocks.values():
+        if declared.handle is not None and inspect.unwrap(declared.handle) is function:
+            return declared
+    raise ValueError(f"{function!r} is no block: decorate it with @block(name, arguments)")
+
+
 @cache
 def built_in_blocks() -> dict[str, Block]:
     """Return the built-in blocks by name. Raises BrokenBlock."""

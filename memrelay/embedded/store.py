@@ -161,6 +161,14 @@ class EmbeddedStore(EmbeddedNouns, ReadsPast):
             return self._seals.open(operation.name, self._run(operation, input))
 
     @contextmanager
+    def open_transaction(self) -> Iterator[Store]:
+        """Run code in one transaction of the store, as a worker runs a block."""
+        with self._in_turn():
+            with self._store.transaction() as tx:
+                yield tx
+            self._changed_at = time.monotonic()
+
+    @contextmanager
     def _in_turn(self) -> Iterator[None]:
         """Keep other threads waiting. Raises Refused if the store is closed or was forked."""
         if self._process not in (0, os.getpid()):  # SQLite files do not survive a fork

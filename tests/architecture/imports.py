@@ -79,6 +79,10 @@ RULES = {
     ),
     # Nothing imports it but the command: a worker loads it by its name.
     "rehearsal": Allowed(own=("questions", "worker", "pipelines", "blocks", "memory", "bus")),
+    "testing": Allowed(
+        own=("worker", "pipelines", "blocks", "memory", "bus", "embedded", "client.nouns"),
+        never=(*REDIS, "aiohttp"),
+    ),
 }
 
 

@@ -1,13 +1,16 @@
-"""Programs from npm that tests run: the versions that tests/mcp/package-lock.json locks.
+"""Packages from npm that tests use: the versions that a package-lock.json locks.
 
-The first test that needs them installs them below build/, which takes about 15 s and 450 MB.
+The first test that needs them installs them below build/. Those of tests/mcp take about 15 s and
+450 MB.
 """
 
+import atexit
 import fcntl
 import hashlib
 import os
 import shutil
 import subprocess
+import tempfile
 from functools import cache
 from pathlib import Path
 
@@ -28,27 +31,51 @@ def npm_command(program: str) -> list[str]:
 
 
 def npm_environment() -> dict[str, str]:
-    """Return the environment of programs that call `node` themselves: with Node 22 first."""
-    return {**os.environ, "PATH": f"{NODE_HOME / 'bin'}{os.pathsep}{os.environ['PATH']}"}
+    """Return the environment of programs that call `node` or `npm` themselves: with Node 22 first.
+
+    The wheel's own `npm` does not find its modules.
+    """
+    programs = ROOT / "build/npm/bin"
+    programs.mkdir(parents=True, exist_ok=True)
+    for name, command in (("node", f'"{NODE}"'), ("npm", f'"{NODE}" "{NPM}"')):
+        program = programs / name
+        with tempfile.NamedTemporaryFile("w", dir=programs, delete=False) as draft:
+            draft.write(f'#!/bin/sh\nexec {command} "$@"\n')
+        os.chmod(draft.name, 0o755)
+        os.replace(draft.name, program)
+    return {**os.environ, "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}"}
 
 
 @cache
-def npm_packages() -> Path:
-    """Return the folder `node_modules` with the locked packages. Install them if necessary."""
-    lock = (MANIFESTS / "package-lock.json").read_bytes()
+def npm_packages(manifests: Path = MANIFESTS) -> Path:
+    """Return the folder `node_modules` with the packages that a folder locks. Install them if
+    necessary.
+    """
+    lock = (manifests / "package-lock.json").read_bytes()
     home = ROOT / "build/npm" / hashlib.sha256(lock).hexdigest()[:16]
     home.mkdir(parents=True, exist_ok=True)
     with (home / ".lock").open("w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)  # processes of xdist wait for the first one
         if not (home / ".complete").exists():
-            _install(home)
+            _install(manifests, home)
             (home / ".complete").touch()
     return home / "node_modules"
 
 
-def _install(home: Path) -> None:
+def npm_project(project: Path) -> Path:
+    """Return a copy of an npm project with its packages, in which programs may write."""
+    packages = npm_packages(project)
+    home = Path(tempfile.mkdtemp(prefix="memrelay-npm-", dir=ROOT / "build"))
+    atexit.register(shutil.rmtree, home, ignore_errors=True)
+    ignored = shutil.ignore_patterns("node_modules", "dist")
+    shutil.copytree(project, home, ignore=ignored, dirs_exist_ok=True)
+    (home / "node_modules").symlink_to(packages)
+    return home
+
+
+def _install(manifests: Path, home: Path) -> None:
     for name in ("package.json", "package-lock.json"):
-        shutil.copy(MANIFESTS / name, home / name)
+        shutil.copy(manifests / name, home / name)
     subprocess.run(
         [NODE, NPM, "ci", "--no-fund", "--no-audit", "--loglevel=error"],
         cwd=home,
