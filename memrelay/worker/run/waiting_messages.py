@@ -75,6 +75,7 @@ def release(
     memory_id: str,
     plans: Mapping[str, Plan],
     under_way: Collection[str],
+    *,
     most: int,
     now_ms: int,
 ) -> Released:
