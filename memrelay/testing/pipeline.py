@@ -16,6 +16,7 @@ import orjson
 from msgspec.structs import replace
 
 from memrelay import pipelines
+from memrelay.blocks.sources import list_folders, use_folders
 from memrelay.bus.codec import decode_kept, encode
 from memrelay.bus.message import Message, new_message
 from memrelay.bus.request import NewCall
@@ -367,6 +368,7 @@ class PipelineTest:
 def test_pipeline(
     bundle: Bundle,
     *,
+    blocks: str | Path = "",
     folder: Path | None = None,
     now: str | datetime | None = None,
     secrets: Mapping[str, str] | None = None,
@@ -376,16 +378,22 @@ def test_pipeline(
     """Return a pipeline that runs in this process, for `with` and `async with`.
 
     `bundle` is a dictionary, the path of a JSON file, or the name of a sample such as
-    "memory_test" or "webhooks/github". It runs with the worker's code on stores in `folder`, by
-    default a temporary one, and its UID is `test`. The time begins at `now` (RFC 3339 or a
-    datetime with a zone; by default the present) and passes only with `advance`.
+    "memory_test" or "webhooks/github". It may use the blocks that the test has imported, and those
+    in the folder `blocks`, as in `blocks.paths`. It runs with the worker's code on stores in
+    `folder`, by default a temporary one, and its UID is `test`. The time begins at `now` (RFC 3339
+    or a datetime with a zone; by default the present) and passes only with `advance`.
 
     `secrets` are the values of references such as `env:GITHUB_SECRET`. With the `embedder` "local"
     searches compare meanings too, which needs the extra `local`.
 
     Raises BundleRefused with all faults of the bundle, and FileNotFoundError.
     """
-    checked = check(_read_bundle(bundle), uid=UID).accepted()
+    folders = list_folders()
+    use_folders([*folders, *([Path(blocks)] if blocks else [])])
+    try:
+        checked = check(_read_bundle(bundle), uid=UID).accepted()
+    finally:
+        use_folders(folders)
     options = Options(folder, now, secrets or {}, embedder, limits or WorkerLimits())
     return PipelineTest(checked, options)
 
