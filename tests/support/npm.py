@@ -74,8 +74,9 @@ def npm_project(project: Path) -> Path:
 
 
 def _install(manifests: Path, home: Path) -> None:
-    for name in ("package.json", "package-lock.json"):
-        shutil.copy(manifests / name, home / name)
+    for name in ("package.json", "package-lock.json", ".npmrc"):
+        if (manifests / name).exists():
+            shutil.copy(manifests / name, home / name)
     subprocess.run(
         [NODE, NPM, "ci", "--no-fund", "--no-audit", "--loglevel=error"],
         cwd=home,
