@@ -36,6 +36,7 @@ GROUPS = {
         "mcp": "Serve an MCP client over stdin and stdout.",
     },
     "Pipelines": {
+        "new": "Create a folder with a block or a pipeline, and its test.",
         "deploy": "Check a bundle and activate it.",
         "check": "Check a bundle without deploying it.",
         "test": "Ask golden questions and check what is found.",
