@@ -1,0 +1,105 @@
+"""The client of the official Python SDK connects, refreshes, and asks for more scopes."""
+
+import asyncio
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx2
+import pytest
+from mcp.client.auth import AuthorizationCodeResult, OAuthClientProvider
+from mcp.client.client import Client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.auth import OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
+from pydantic import AnyUrl
+
+from tests.support.mcp_clients import STATELESS, call, names_of_tools
+from tests.support.oauth import OAuthSystem, read_redirect
+
+
+class Storage:
+    """What the client keeps."""
+
+    def __init__(self) -> None:
+        self.tokens: OAuthToken | None = None
+        self.info: OAuthClientInformationFull | None = None
+
+    async def get_tokens(self) -> OAuthToken | None:
+        return self.tokens
+
+    async def set_tokens(self, tokens: OAuthToken) -> None:
+        self.tokens = tokens
+
+    async def get_client_info(self) -> OAuthClientInformationFull | None:
+        return self.info
+
+    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
+        self.info = client_info
+
+
+class Connection:
+    """A client whose user allows what it asks for."""
+
+    def __init__(self, oauth: OAuthSystem, document: str | None) -> None:
+        self.oauth, self.storage, self.asked = oauth, Storage(), list[str]()
+        redirect = "http://127.0.0.1:50001/callback"
+        self.provider = OAuthClientProvider(
+            oauth.resource(),
+            OAuthClientMetadata(client_name="Python", redirect_uris=[AnyUrl(redirect)]),
+            self.storage,
+            self.open_browser,
+            self.await_callback,
+            client_metadata_url=document,
+        )
+
+    async def open_browser(self, url: str) -> None:
+        self.asked.append(urlsplit(url).query)
+
+    async def await_callback(self) -> AuthorizationCodeResult:
+        return await asyncio.to_thread(self.allow)
+
+    def allow(self) -> AuthorizationCodeResult:
+        query = self.asked[-1]
+        scopes = [one for one in ("search", "read", "write") if one in query]
+        answer = read_redirect(self.oauth.user.decide(query, scopes=scopes))
+        return AuthorizationCodeResult(
+            code=answer["code"], state=answer.get("state"), iss=answer.get("iss")
+        )
+
+    async def run(self) -> dict[str, Any]:
+        async with httpx2.AsyncClient(auth=self.provider, timeout=60) as http:
+            transport = streamable_http_client(self.oauth.resource(), http_client=http)
+            async with Client(transport, mode=STATELESS) as client:
+                assert "memory_remember" in await names_of_tools(client)
+                await call(client, "memory_remember", text="Ada likes tea")
+                return await call(client, "memory_read", limit=1)
+
+
+@pytest.mark.parametrize("kind", ["document", "registration"])
+def test_the_python_client_connects_and_asks_for_more(oauth: OAuthSystem, kind: str) -> None:
+    uris = ["http://127.0.0.1/callback"]
+    document = oauth.client(redirect_uris=uris).client_id if kind == "document" else None
+    connection = Connection(oauth, document)
+
+    read = asyncio.run(connection.run())
+
+    assert "items" in read
+    assert connection.storage.tokens is not None and connection.storage.info is not None
+    is_document = connection.storage.info.client_id == document
+    assert is_document is (kind == "document")
+    # The first time with the default scopes, and again when a call needs `read`.
+    assert ["scope=search+write" in one for one in connection.asked] == [True, True]
+    assert "read" not in connection.asked[0] and "read" in connection.asked[1]
+
+
+def test_the_python_client_refreshes_an_expired_token(oauth: OAuthSystem) -> None:
+    document = oauth.client(redirect_uris=["http://127.0.0.1/callback"]).client_id
+    connection = Connection(oauth, document)
+    asyncio.run(connection.run())
+    first = connection.storage.tokens
+    connection.provider.context.token_expiry_time = 1
+
+    asyncio.run(connection.run())
+
+    assert first is not None and connection.storage.tokens is not None
+    assert connection.storage.tokens.refresh_token != first.refresh_token
+    assert len(connection.asked) == 2
