@@ -1,4 +1,4 @@
-"""Programs from npm: the conformance program, the TypeScript SDK and the AI SDK connect by OAuth."""
+"""The conformance program, the TypeScript SDK and the AI SDK, all from npm, connect by OAuth."""
 
 import json
 import re

@@ -91,7 +91,7 @@ async def _list_rows(request: web.Request, names: Mapping[str, str]) -> list[Key
     authorizer, caller = get_services(request).authorizer, get_caller(request)
     keys = list((await authorizer.get_credentials()).keys.values())
     now_ms = authorizer.now_ms
-    valid = [key.id for key in keys if not key.fault(now_ms)]
+    valid = [key.id for key in keys if not key.parent and not key.fault(now_ms)]
     key_names = {key.id: key.name for key in keys}
     rows = [
         _make_row(key, names, now_ms)._replace(
