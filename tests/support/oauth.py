@@ -245,7 +245,13 @@ class OAuthSystem(NamedTuple):
     def call(self, token: str, tool: str = "memory_search", path: str = "", **given: Any) -> Answer:
         """Call a tool with a token, by default one that needs `search`."""
         params = {"name": tool, "arguments": given or {"query": "tea"}}
-        body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+        return self.send(token, "tools/call", params, path)
+
+    def send(
+        self, token: str, method: str, params: dict[str, Any] | None = None, path: str = ""
+    ) -> Answer:
+        """Send a request of MCP with a token."""
+        body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params or {}}
         headers = MCP | {"Authorization": f"Bearer {token}"}
         return ask(self.url, "POST", path or f"/mcp/{self.uid}", body, headers)
 

@@ -42,6 +42,10 @@ UNKNOWN_TOKEN = (
 )
 
 
+class UnknownToken(Unauthorized):
+    """An access token of OAuth is not among those that were read last."""
+
+
 class TokenIdentity(NamedTuple):
     """The agent and the user that a JWT names, each "" if it names none.
 
@@ -265,16 +269,16 @@ class Credentials(NamedTuple):
     def authenticate_token(self, given: str, path: str, now_ms: int) -> Caller:
         """Return the owner of an access token of OAuth for a request to `path`.
 
-        Raises Unauthorized.
+        Raises UnknownToken, and Unauthorized: it is for another path.
         """
         form = TOKEN.fullmatch(given)
         key = self.keys.get(form[2]) if form is not None else None
         if form is None or key is None:
-            raise Unauthorized(UNKNOWN_TOKEN)
+            raise UnknownToken(UNKNOWN_TOKEN)
         digest = digest_of(form[3])
         found = [one for one in self.tokens.get(key.id, ()) if compare_digest(one.digest, digest)]
         if not found or found[0].expires_at <= now_ms or self._find_key_fault(key.id, now_ms):
-            raise Unauthorized(UNKNOWN_TOKEN)
+            raise UnknownToken(UNKNOWN_TOKEN)
         more = self.keys[key.parent].scopes & frozenset(GRANTABLE) - key.scopes
         grant = Grant(key.resource, more)
         if not grant.covers(path):
@@ -355,9 +359,13 @@ class Authorizer:
 
         A JWT is always verified, also on loopback without keys.
         """
-        return await self._verify_token(request) or self._identify(
-            request, await self.get_credentials()
-        )
+        verified = await self._verify_token(request)
+        if verified is not None:
+            return verified
+        try:
+            return self._identify(request, await self.get_credentials())
+        except UnknownToken:  # another server may have issued it a moment ago
+            return self._identify(request, await self.get_credentials(refresh=True))
 
     async def _verify_token(self, request: web.Request) -> Caller | None:
         """Return the caller of a JWT, None without one. Raises Unauthorized and Unavailable."""

@@ -79,7 +79,6 @@ async def show_consent(request: web.Request) -> web.StreamResponse:
         PAGE,
         "oauth_consent.html",
         client=client,
-        is_registered="://" not in client.id,
         target=describe_redirect(asked.redirect_uri),
         scopes=[(one, SCOPE_NOTES[one], one in asked.scopes) for one in _grantable(caller)],
         lacking=[one for one in asked.scopes if one not in caller.scopes],

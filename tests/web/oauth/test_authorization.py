@@ -87,19 +87,16 @@ def test_a_client_ends_its_own_grant(oauth: OAuthSystem) -> None:
 def test_a_call_that_lacks_a_scope_asks_for_it(oauth: OAuthSystem) -> None:
     client = oauth.client()
     token = oauth.connect(client)["access_token"]
-    listed = ask(
-        oauth.url,
-        "POST",
-        f"/mcp/{oauth.uid}",
-        {"jsonrpc": "2.0", "id": 1, "method": "tools/list"},
-        MCP | {"Authorization": f"Bearer {token}"},
-    )
+    listed = oauth.send(token, "tools/list")
+    harmless = ("ping", "resources/list", "resources/templates/list", "prompts/list")
+    statuses = [oauth.send(token, method).status for method in harmless]
     refused = oauth.call(token, "memory_read", limit=1)
     header = refused.headers["www-authenticate"]
     code = oauth.user.allow(client.query(scope="read search write"), scopes=["read", "search"])
     wider = client.redeem(code).json
 
     assert "memory_forget" in listed.body.decode()
+    assert statuses == [200] * 4
     assert refused.status == 403 and 'error="insufficient_scope"' in header
     assert 'scope="read search write"' in header and "resource_metadata=" in header
     assert wider["scope"] == "read search"

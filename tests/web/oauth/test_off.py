@@ -1,4 +1,4 @@
-"""Without a public URL, or with one in clear text, there is no OAuth and nothing of it is loaded."""
+"""OAuth is off without a public URL, or with one in clear text, and then nothing is loaded."""
 
 import subprocess
 import sys
