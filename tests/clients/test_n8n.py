@@ -1,8 +1,6 @@
 """The nodes of n8n: built and linted by n8n's own tool, and run against a real server."""
 
 import json
-import re
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,7 +9,7 @@ import pytest
 from memrelay.memory.models.endpoints.events import list_event_types
 from tests.support.bundles import make_commands
 from tests.support.keys import await_closed, make_key
-from tests.support.npm import NODE, NPM, ROOT, npm_environment, npm_project
+from tests.support.npm import ROOT, npm_project, run_script
 from tests.support.web_system import WebSystem
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
@@ -19,7 +17,6 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 PACKAGE = ROOT / "clients/n8n-nodes-memrelay"
 PAGE = ROOT / "docs/integrations/n8n.md"
 NOTES = "instances/${pipeline_uid}/notes"
-TIMEOUT_S = 240
 
 
 @pytest.fixture(scope="module")
@@ -37,27 +34,6 @@ def package() -> Path:
     return project
 
 
-def read_workflow() -> str:
-    """Return the JSON of the workflow that the page prints."""
-    found = re.search(r"^```json\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
-    assert found
-    return found[1]
-
-
-def run_script(project: Path, script: str, **environment: str) -> None:
-    """Run a script of package.json."""
-    done = subprocess.run(
-        [NODE, NPM, "run", "--silent", script],
-        cwd=project,
-        env=npm_environment() | environment,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT_S,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
 def test_the_package_passes_the_linter_of_n8n(package: Path) -> None:
     run_script(package, "lint")
 
@@ -73,11 +49,5 @@ def test_the_nodes_work_with_a_server(package: Path, web_system: WebSystem) -> N
         MEMRELAY_KEY=key,
         MEMRELAY_PIPELINE=uid,
         MEMRELAY_EVENTS=json.dumps(list_event_types()),
-        MEMRELAY_PAGE=read_workflow(),
+        MEMRELAY_PAGE=str(PAGE),
     )
-
-
-def test_the_package_needs_nothing_at_run_time() -> None:
-    manifest = json.loads((PACKAGE / "package.json").read_text())
-
-    assert "dependencies" not in manifest

@@ -1,10 +1,17 @@
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { Memrelay } from '../dist/nodes/Memrelay/Memrelay.node.js';
 import { TestWorkflow, TYPE } from './n8n.mjs';
 
-const workflow = JSON.parse(process.env.MEMRELAY_PAGE);
+const workflow = readWorkflow(process.env.MEMRELAY_PAGE);
 const type = new Memrelay();
+
+/** Return the workflow that a page prints. */
+function readWorkflow(path) {
+  const [, text] = /^```json\n([^]*?)^```/m.exec(readFileSync(path, 'utf8'));
+  return JSON.parse(text);
+}
 
 /** Run the workflow for a message, with a model that answers `answer`. Return its prompt. */
 async function chat(sessionId, chatInput, answer) {
@@ -33,4 +40,14 @@ test('the bot of the page remembers what was said in another conversation', asyn
   assert.match(first, /I moved to Porto$/);
   const second = await chat('s2', 'Where did I move to?', 'To Porto.');
   assert.match(second, /I moved to Porto[^]*Where did I move to\?$/);
+});
+
+test('the workflow of the README finds what it wrote', async () => {
+  const workflow = readWorkflow('README.md');
+  const results = { Start: [{}] };
+  for (const name of ['Write', 'Find']) {
+    const step = new TestWorkflow(type, {}, { workflow, name, results });
+    results[name] = await step.run();
+  }
+  assert.ok(results.Find.some(({ guid }) => guid === results.Write[0].guid));
 });
