@@ -21,6 +21,8 @@ from memrelay.worker.deferred_calls.execute import execute
 from memrelay.worker.deferred_calls.runner import Ended, make_end
 from memrelay.worker.deferred_calls.stored import pack_result, parse_request
 
+# Blocks that make requests. The code of any other block runs really.
+NEED_ANSWERS = ("http_request", "webhook_send", "agent")
 Answer = Callable[[NewCall], dict[str, Any]]
 
 
@@ -82,7 +84,7 @@ class CallExecutor:
             if isinstance(subscriber.executor, AsyncBlock):
                 value = _make_envelope(value, subscriber)
             return pack_result(value, self._max_bytes)
-        if isinstance(subscriber.executor, AsyncBlock) or names & self.real:
+        if subscriber.block not in NEED_ANSWERS or names & self.real:
             return await execute(self._operations, pending, subscriber, self._max_bytes)
         alias = pending.agent
         raise NoAnswer(

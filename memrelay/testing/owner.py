@@ -2,12 +2,13 @@
 
 from collections import deque
 from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from heapq import heappop, heappush
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 from msgspec import Raw
@@ -15,11 +16,14 @@ from msgspec import Raw
 from memrelay.blocks.async_call import OperationFailed
 from memrelay.bus.client.url import Address
 from memrelay.bus.replication import Replication
-from memrelay.bus.request import REFUSED, UNAVAILABLE, NewCall, Question
+from memrelay.bus.request import UNAVAILABLE, NewCall, Question
+from memrelay.embedded.past import EmbeddedPast
 from memrelay.memory.engine.inbox import Pending
 from memrelay.memory.engine.retention import delete_expired
 from memrelay.memory.engine.store import Store
 from memrelay.memory.engine.stores import OpenStores
+from memrelay.memory.errors import Refused
+from memrelay.memory.operations import known_operation, no_other_store
 from memrelay.pipelines.plan import Plan
 from memrelay.pipelines.secret_references import SecretResolver
 from memrelay.testing.calls import CallExecutor
@@ -29,7 +33,7 @@ from memrelay.worker.deferred_calls.stored import name_conversation
 from memrelay.worker.deliver.settled import SettledInputs
 from memrelay.worker.limits import WorkerLimits
 from memrelay.worker.run.batch import Batch, BatchContext
-from memrelay.worker.run.calls import MAX_ANSWER_MESSAGES
+from memrelay.worker.run.calls import MAX_ANSWER_MESSAGES, resolve_store
 from memrelay.worker.run.continuations import (
     ReplyTracker,
     delete_pending,
@@ -121,6 +125,9 @@ class Owner:
         self._queues = _Queues()
         # By key of a continuation: the store with its pending row.
         self._kept: dict[str, str] = {}
+        # By store: its snapshots, which `_opened` removes.
+        self._past: dict[str, EmbeddedPast] = {}
+        self._opened = ExitStack()
         compose_stores([plan], self._stores)
         self._stores.prepare = partial(_prepare, self._stores.prepare)
         for name in plan.all_stores:
@@ -128,6 +135,7 @@ class Owner:
 
     def close(self) -> None:
         """Close the stores. Open transactions are rolled back."""
+        self._opened.close()
         self._stores.close_all()
 
     def recover(self) -> None:
@@ -199,8 +207,6 @@ class Owner:
 
         Raises OperationFailed.
         """
-        if call.as_of:
-            raise OperationFailed(REFUSED, "a pipeline under test has no `as_of`; leave it out")
         if not call.mutates:
             return self._answer_read(call)
         channel = self._bus.make_channel()
@@ -220,7 +226,24 @@ class Owner:
     def _answer_read(self, call: NewCall) -> dict[str, Any]:
         question = Question(call.op, "", Raw(call.data), call.store, call.actor)
         answer_bytes = MAX_ANSWER_MESSAGES * self._limits.message_bytes
-        return answer_read(self._stores, self._plan, question, self._clock(), answer_bytes)
+        if not call.as_of:
+            return answer_read(self._stores, self._plan, question, self._clock(), answer_bytes)
+        try:
+            stores, at_ms = self._find_past(call)
+        except Refused as error:
+            return {"error": {"code": error.code, "detail": str(error)}}
+        return answer_read(stores, self._plan, question, at_ms, answer_bytes)
+
+    def _find_past(self, call: NewCall) -> tuple["_OneStore", int]:
+        """Return the store of a call as it was, and the time. Raises Refused."""
+        operation = known_operation(call.op)
+        if not operation.takes_as_of:
+            raise Refused(f"{call.op} has no `as_of`")
+        name = resolve_store(self._plan, call.store, operation)
+        if name not in self._past:
+            self._past[name] = EmbeddedPast(self._stores.get(name), self._opened.callback)
+        past = self._past[name].find(call.as_of)
+        return _OneStore(name, past.store), past.at_ms
 
     def _work(self, journal: AttemptJournal | None = None) -> None:
         """Run, commit and publish the next inputs."""
@@ -247,6 +270,9 @@ class Owner:
         self._bus.send(outcomes, reports, self._public_limit)
         self._checkpoint("sent")
         self._forget(outcomes)
+        if result.erased:
+            for past in self._past.values():
+                past.drop_all()
         self._settled.add_outcomes(outcomes)
         for name in result.marks:
             wanted = name in result.embedded or name in self._plan.embedded_stores
@@ -344,6 +370,23 @@ class Owner:
         call.pending = pending._replace(due=call.due_ms, attempts=attempts)
         put_off_call(self._stores, call.memory_id, call.pending)
         return True
+
+
+class _OneStore(NamedTuple):
+    """The only store that a call with `as_of` reads."""
+
+    memory_id: str
+    store: Store
+
+    def get(self, memory_id: str) -> Store:
+        """Return the store. Raises Refused for another one."""
+        if memory_id != self.memory_id:
+            no_other_store(memory_id)
+        return self.store
+
+    def exists(self, memory_id: str) -> bool:
+        """Return whether it is that store."""
+        return memory_id == self.memory_id
 
 
 def _prepare(declare: Callable[[Store], None] | None, store: Store) -> None:

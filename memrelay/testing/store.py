@@ -28,30 +28,34 @@ class PipelineStore(EmbeddedNouns):
     def __init__(self, uid: str, name: str, answer: Callable[[NewCall], dict[str, Any]]) -> None:
         self._uid, self._name, self._answer = uid, name, answer
 
-    def operate(self, name: str, input: Mapping[str, Any]) -> Any:
+    def operate(self, name: str, input: Mapping[str, Any], *, as_of: str = "") -> Any:
         """Run an operation by its name, such as `records.create`, and return its output as JSON
-        values. Raises OperationFailed and Refused.
+        values. `as_of` reads the state of a past time. Raises OperationFailed and Refused.
         """
-        return self._send(known_operation(name), orjson.dumps(dict(input)))
+        operation = known_operation(name)
+        if as_of and not operation.takes_as_of:
+            raise Refused(f"{name} has no `as_of`")
+        return self._send(operation, orjson.dumps(dict(input)), as_of)
 
     def _call(self, operation: Operation, arguments: dict[str, Any]) -> Any:
         fields = {name: value for name, value in arguments.items() if name != "self"}
-        if operation.takes_as_of and fields.pop(AS_OF, ""):
-            raise Refused("a pipeline under test has no `as_of`; leave it out")
+        as_of = fields.pop(AS_OF, "") if operation.takes_as_of else ""
         if operation.has_caller:
             fields[VOUCHED] = CONTEXTS
         try:
             given = operation.adapter.validate_python(fields)
         except ValidationError as error:
             raise Refused(f"{operation.name}: {in_a_line(error)}") from error
-        output = self._send(operation, orjson.dumps(given))
+        output = self._send(operation, orjson.dumps(given), as_of)
         if operation.mutates and (stopped := read_stopped(output)) is not None:
             return stopped
         return TypeAdapter(operation.output).validate_json(orjson.dumps(output))
 
-    def _send(self, operation: Operation, data: bytes) -> Any:
+    def _send(self, operation: Operation, data: bytes, as_of: str) -> Any:
         store = "" if operation.store and not operation.any_store else self._name
-        call = NewCall(self._uid, operation.name, data, operation.mutates, store, ACTOR)
+        call = NewCall(
+            self._uid, operation.name, data, operation.mutates, store, ACTOR, as_of=as_of
+        )
         answer = self._answer(call)
         if (error := answer.get("error")) is not None:
             raise OperationFailed(error["code"], error["detail"])

@@ -16,7 +16,7 @@ SHOWN = [
 def test_each_test_of_the_page_passes(tmp_path: Path) -> None:
     for number, text in enumerate(SHOWN):
         (tmp_path / f"test_page_{number}.py").write_text(text)
-    run = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", tmp_path]
+    run = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)]
     plain = os.environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     done = subprocess.run(run, cwd=tmp_path, env=plain, capture_output=True, text=True, check=False)
 

@@ -11,7 +11,17 @@ from typing import Any
 import orjson
 import pytest
 
-from memrelay import AsyncCall, BlockArgs, Call, Message, Transient, block, open_store
+from memrelay import (
+    AsyncCall,
+    BlockArgs,
+    Call,
+    DeferredCall,
+    Message,
+    RunningCall,
+    Transient,
+    block,
+    open_store,
+)
 from memrelay.blocks import registry
 from memrelay.errors import OperationFailed
 from memrelay.pipelines.checked import BundleRefused
@@ -250,6 +260,27 @@ def test_a_request_is_made_only_if_the_test_says_so() -> None:
             p.answer("keep", 1)
 
 
+def test_the_executor_of_an_own_block_runs() -> None:
+    async def look_up(request: Any, deferred_call: RunningCall) -> Any:
+        found = await deferred_call.operate("records.search", {"query": request})
+        return {"total": len(found["items"])}
+
+    @block("lookup", BlockArgs, deferred_call=look_up)
+    def lookup(call: Call, args: BlockArgs) -> Message | DeferredCall:
+        return DeferredCall(call.text) if call.got is None else call.reply_json(call.got.value)
+
+    with test_pipeline(make_bundle("x", make_agent("lookup", "lookup", senders="User"))) as p:
+        p.store().records.create("green tea")
+        p.advance("1d")
+        p.store().records.create("black tea")
+
+        assert texts(p.say("tea")) == ['{"total":2}']
+        yesterday = (p.now - timedelta(hours=1)).isoformat()
+        assert p.store().records.list(as_of=yesterday).total == 1
+        with pytest.raises(OperationFailed, match="the last one is n:2"):
+            p.store().records.list(as_of="n:99")
+
+
 def test_a_store_has_the_typed_methods_and_the_file_stays(tmp_path: Path) -> None:
     with test_pipeline(make_writer(), folder=tmp_path) as p:
         made = p.store().records.create("by the test", tags=["x"])
@@ -281,6 +312,7 @@ def test_messages_on_a_public_swarm_come_back_to_its_listeners() -> None:
         assert p.store().records.list().total == 1
 
 
+@pytest.mark.slow
 def test_searches_by_meaning_need_the_embedder() -> None:
     with test_pipeline("memory_test", embedder="local") as p:
         p.say("/write Ada prefers a cup of tea")

@@ -11,6 +11,7 @@ import pytest
 
 from memrelay import pipelines
 from memrelay.bus.message import Message
+from memrelay.errors import OperationFailed
 from memrelay.testing import test_pipeline
 
 SECRETS = {
@@ -137,6 +138,8 @@ def test_notes_runs_the_calls_of_a_memory_tool() -> None:
         assert tool.read(agent="assistant", arguments={"command": "view"}).value["keys"] == ["todo"]
         deleted = tool.write(agent="assistant", arguments={"command": "delete", "key": "todo"})
         assert deleted.value == "Deleted /memories/todo"
+        with pytest.raises(OperationFailed, match=r"records\.list cannot use"):
+            p.store("stores").records.list()
 
 
 def test_daily_digest_sends_the_notes_of_yesterday_at_nine_in_berlin() -> None:
