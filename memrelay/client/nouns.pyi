@@ -916,7 +916,7 @@ class RemoteTurns(Noun):
     """The operations on turns, for the async client."""
     async def add(self, pipeline: str, messages: JsonObjects, *, thread: str | None = "",
             user: str | None = "", agent: str | None = "", kind: str = "turn", tags: Strings = (),
-            expires_at: str | None = "", store: str = "",
+            expires_at: str | None = "", replace: bool = False, store: str = "",
             idempotency_key: str | None = None) -> TurnsAdded:
         """Add messages to the end of a conversation, all or none."""
     async def clear(self, pipeline: str, *, thread: str | None = "", user: str | None = "",
@@ -1805,7 +1805,7 @@ class BlockingTurns(Noun):
     """The operations on turns, for the blocking client."""
     def add(self, pipeline: str, messages: JsonObjects, *, thread: str | None = "",
             user: str | None = "", agent: str | None = "", kind: str = "turn", tags: Strings = (),
-            expires_at: str | None = "", store: str = "",
+            expires_at: str | None = "", replace: bool = False, store: str = "",
             idempotency_key: str | None = None) -> TurnsAdded:
         """Add messages to the end of a conversation, all or none."""
     def clear(self, pipeline: str, *, thread: str | None = "", user: str | None = "",
@@ -2595,7 +2595,7 @@ class EmbeddedTurns(Noun):
     """The operations on turns, for the embedded store."""
     def add(self, messages: JsonObjects, *, thread: str | None = "", user: str | None = "",
             agent: str | None = "", kind: str = "turn", tags: Strings = (),
-            expires_at: str | None = "") -> TurnsAdded:
+            expires_at: str | None = "", replace: bool = False) -> TurnsAdded:
         """Add messages to the end of a conversation, all or none."""
     def clear(self, *, thread: str | None = "", user: str | None = "",
             kind: str = "turn") -> TurnsDeleted:
@@ -3379,7 +3379,7 @@ class AsyncTurns(Noun):
     """The operations on turns, for the async block."""
     async def add(self, messages: JsonObjects, *, thread: str | None = "", user: str | None = "",
             agent: str | None = "", kind: str = "turn", tags: Strings = (),
-            expires_at: str | None = "") -> TurnsAdded:
+            expires_at: str | None = "", replace: bool = False) -> TurnsAdded:
         """Add messages to the end of a conversation, all or none."""
     async def clear(self, *, thread: str | None = "", user: str | None = "",
             kind: str = "turn") -> TurnsDeleted:

@@ -6,6 +6,8 @@ from typing import Any
 from memrelay.agents.calls import Calls, CallSteps, make_calls
 
 Json = dict[str, Any]
+# The kind of records of messages.
+TURN = "turn"
 # The most messages of a call.
 MOST = 1000
 
@@ -16,6 +18,7 @@ class Conversation:
     - `call` is a store of `open_store`, or a client of `connect` or `connect_sync`.
     - `thread` names the conversation, `user` the person whose memory it is, `agent` the program.
     - `uid` is the pipeline of a client, by default its only one. `store` is the memory_id.
+    - `kind` is the kind of the records.
 
     Raises TypeError for another `call`.
     """
@@ -29,16 +32,24 @@ class Conversation:
         agent: str = "",
         uid: str = "",
         store: str = "",
+        kind: str = TURN,
     ) -> None:
         self.calls: Calls = make_calls(call, uid=uid, store=store)
-        self._at = {"thread": thread, "user": user}
+        self._at = {"thread": thread, "user": user, "kind": kind}
         self._agent = agent
 
     def add(self, messages: Sequence[Mapping[str, Any]]) -> CallSteps[None]:
         """Add messages as `turns.add` takes them. Up to 1,000 of them are one transaction."""
         for start in range(0, len(messages), MOST):
-            batch = [*messages[start : start + MOST]]
-            yield "turns.add", {**self._at, "agent": self._agent, "messages": batch}
+            yield "turns.add", self._batch([*messages[start : start + MOST]])
+
+    def replace(self, messages: Sequence[Mapping[str, Any]]) -> CallSteps[None]:
+        """Replace all turns. Up to 1,000 messages are one transaction."""
+        if not messages:
+            yield from self.clear()
+        for start in range(0, len(messages), MOST):
+            batch = self._batch([*messages[start : start + MOST]])
+            yield "turns.add", batch | {"replace": start == 0}
 
     def list(self, limit: int | None = None) -> CallSteps[list[Json]]:
         """Return the newest turns, by default all, oldest first."""
@@ -62,3 +73,6 @@ class Conversation:
     def clear(self) -> CallSteps[None]:
         """Delete all turns."""
         yield "turns.clear", self._at
+
+    def _batch(self, messages: Sequence[Mapping[str, Any]]) -> Json:
+        return {**self._at, "agent": self._agent, "messages": messages}

@@ -1,8 +1,9 @@
 """One environment per adapter: Memrelay with the adapter's extra, and the framework.
 
 The folder of an adapter has `constraints.txt`, the versions of all packages, and `checks.py`, the
-tests that run in the environment. `python -m tests.integrations.environments [NAME ...]` renews the
-constraints.
+tests that run in the environment. `packages.txt` lists what the page installs besides the extra,
+such as the framework's client of a model. `python -m tests.integrations.environments [NAME ...]`
+renews the constraints.
 """
 
 import fcntl
@@ -47,6 +48,12 @@ def uv(*arguments: str) -> None:
     )
 
 
+def read_packages(name: str) -> list[str]:
+    """Return the packages that the page of an adapter installs besides the extra."""
+    packages = FOLDER / name / "packages.txt"
+    return packages.read_text().split() if packages.exists() else []
+
+
 def environment(name: str) -> Path:
     """Return the interpreter of an adapter's environment. Install it if its files changed."""
     constraints = FOLDER / name / "constraints.txt"
@@ -61,7 +68,8 @@ def environment(name: str) -> Path:
             shutil.rmtree(home)
             subprocess.run([sys.executable, "-m", "venv", "--without-pip", home], check=True)
             project = ("-e", f"{ROOT}[{name}]")
-            uv("install", "-q", "--python", str(python), "-c", str(constraints), *project, *TOOLS)
+            packages = (*project, *TOOLS, *read_packages(name))
+            uv("install", "-q", "--python", str(python), "-c", str(constraints), *packages)
             complete.write_text(state)
     return python
 
@@ -70,9 +78,9 @@ def renew_constraints(name: str) -> None:
     """Write the newest versions that fit together into the constraints of an adapter."""
     folder = FOLDER / name
     folder.mkdir(exist_ok=True)
-    tools = ROOT / "build/integrations-tools.in"
+    tools = ROOT / f"build/integrations-{name}.in"
     tools.parent.mkdir(exist_ok=True)
-    tools.write_text("\n".join(TOOLS))
+    tools.write_text("\n".join((*TOOLS, *read_packages(name))))
     uv(
         *("compile", "-q", "--universal", "--python-version", "3.11", "--no-emit-index-url"),
         *("--no-annotate", "--no-header", "--upgrade", "--extra", name),

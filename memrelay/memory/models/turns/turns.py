@@ -79,6 +79,8 @@ class AddTurns:
     """Tags for filters."""
     expires_at: EndOrNull = ""
     """The time at which the turns expire; by default never."""
+    replace: bool = False
+    """Whether the messages replace those of the conversation and user."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +113,8 @@ def add(tx: Transaction, request: AddTurns, context: Context) -> TurnsAdded:
     """Add messages to the end of a conversation, all or none.
 
     A message whose `id` is among the last 1,000 turns of the conversation and user is skipped, so a
-    repeated call adds nothing twice.
+    repeated call adds nothing twice. With `replace`, all turns are deleted before, in the same
+    transaction; records.restore brings them back.
 
     Raises Refused: when a message is invalid, the expiry time is invalid or past, or the kind is
     reserved.
@@ -120,6 +123,8 @@ def add(tx: Transaction, request: AddTurns, context: Context) -> TurnsAdded:
     expires_at = end_ms(request.expires_at, context.now_ms)
     messages = [_check(one, f"messages.{n}") for n, one in enumerate(request.messages)]
     thread, equal = _name_thread(request.thread, request.user), _equal(request.kind, request.user)
+    if request.replace:
+        tx.table(TurnTable).delete_thread(thread, equal)
     has_ids = any(one.id for one in messages)
     known = tx.table(TurnTable).known_ids(thread, equal) if has_ids else {}
     guids, added = [], 0

@@ -99,6 +99,21 @@ def test_messages_without_an_id_are_never_skipped(tx: Store) -> None:
     assert add(tx, TEA).added == 1
 
 
+def test_messages_replace_those_of_the_user_or_nothing_changes(tx: Store) -> None:
+    (old,) = add(tx, TEA | {"id": "1"}, user="Ada").guids
+    add(tx, {"content": "secret"}, user="Bob")
+
+    with pytest.raises(Refused):
+        add(tx, NOTED, {"content": ""}, user="Ada", replace=True)
+    assert texts(tx, user="Ada") == ["I like tea"]
+    new = add(tx, TEA | {"id": "1"}, NOTED, user="Ada", replace=True)
+
+    assert (new.added, texts(tx, user="Ada")) == (2, ["I like tea", "Noted"])
+    assert texts(tx, user="Bob") == ["secret"]
+    perform(tx, "records.restore", guid=old)
+    assert len(turns(tx, user="Ada")) == 3
+
+
 def test_pages_lead_to_the_first_turn(tx: Store) -> None:
     add(tx, *({"content": str(n)} for n in range(7)))
 
