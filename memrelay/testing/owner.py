@@ -101,7 +101,7 @@ class _Queues:
 class Owner:
     """Runs the inputs of one pipeline on its stores, as a group of a worker does.
 
-    It recovers what the stores and the bus have when it is made.
+    `epoch` fences earlier owners. Raises StoreFenced if a store has a higher one.
     """
 
     def __init__(self, surroundings: Surroundings, epoch: int) -> None:
@@ -185,11 +185,8 @@ class Owner:
 
     def delete_expired(self) -> None:
         """Delete what has expired, as the worker does in the background."""
-        days = self._limits.history_days
-        inputs_days, receipts_days = (
-            find_inputs_days([self._plan]),
-            find_receipts_days([self._plan]),
-        )
+        days, plans = self._limits.history_days, [self._plan]
+        inputs_days, receipts_days = find_inputs_days(plans), find_receipts_days(plans)
         for name in filter(self._stores.exists, self._plan.all_stores):
             delete = partial(
                 delete_expired,

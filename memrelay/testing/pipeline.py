@@ -24,6 +24,7 @@ from memrelay.bus.streams.entry import NewEntry
 from memrelay.guarded_http.rules import OutgoingRules, SecretBinding
 from memrelay.memory.control.dead_letters import DeadLetter
 from memrelay.memory.engine.models import load
+from memrelay.memory.errors import StoreFenced
 from memrelay.memory.search.embedding.embedder import EmbeddingOptions
 from memrelay.pipelines.check import check
 from memrelay.pipelines.checked import CheckedBundle
@@ -91,7 +92,9 @@ class _Pipeline:
             self._crashes.reach,
         )
         self._epoch = 1
-        self._owner = Owner(self._surroundings, self._epoch)
+        self._owner = self._make_owner()
+        if any(folder.rglob("*.db")):
+            self._recover()
 
     @property
     def now(self) -> datetime:
@@ -175,17 +178,25 @@ class _Pipeline:
                 f"{', '.join(sorted(names)) or 'none'}"
             )
 
+    def _make_owner(self) -> Owner:
+        while True:
+            try:
+                return Owner(self._surroundings, self._epoch)
+            except StoreFenced as fenced:  # the folder was used before
+                self._epoch = fenced.epoch + 1
+
+    def _recover(self) -> None:
+        try:
+            self._owner.recover()
+        except Crash:
+            self._restart()
+
     def _restart(self) -> None:
         """End the owner, and let the next one recover."""
-        while True:
-            self._owner.close()
-            self._epoch += 1
-            self._owner = Owner(self._surroundings, self._epoch)
-            try:
-                self._owner.recover()
-            except Crash:
-                continue
-            return
+        self._owner.close()
+        self._epoch += 1
+        self._owner = self._make_owner()
+        self._recover()
 
     async def _settle(self) -> None:
         """Run everything that can run at this time."""

@@ -293,6 +293,9 @@ def test_a_store_has_the_typed_methods_and_the_file_stays(tmp_path: Path) -> Non
         assert missing.value.code == "not_found"
         with pytest.raises(OperationFailed, match="names no store"):
             p.store("other/place").records.list()
+    with test_pipeline(make_writer(kind="later"), folder=tmp_path) as p:
+        p.say("under another bundle")
+        assert [one.kind for one in p.store().records.list().items] == ["observation", "later"]
     with open_store(tmp_path / "instances" / "test" / "memories.db") as store:
         assert store.records.list().items[0].content == "by the test"
 
