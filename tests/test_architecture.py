@@ -20,7 +20,7 @@ from tests.architecture.source import (
 # Links to the packages that users look for first.
 LINKS = ("blocks", "pipelines", "worker")
 ROOT_FOLDERS = {
-    *(*LINKS, "memrelay", "tests", "benchmarks", "deploy", "docs", "examples"),
+    *(*LINKS, "memrelay", "tests", "benchmarks", "deploy", "docs", "examples", "clients"),
     *(".ci", ".github"),
 }
 ROOT_FILES = {

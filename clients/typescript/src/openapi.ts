@@ -20200,6 +20200,12 @@ export interface operations {
                      * @default
                      */
                     expires_at?: string | null;
+                    /**
+                     * Replace
+                     * @description Whether the messages replace those of the conversation and user.
+                     * @default false
+                     */
+                    replace?: boolean;
                 };
             };
         };
