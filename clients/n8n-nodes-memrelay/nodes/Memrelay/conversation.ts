@@ -23,7 +23,7 @@ export const conversationProperties: INodeProperties[] = [
     type: 'string',
     displayOptions: shown('add', 'getAll'),
     default: '',
-    placeholder: '{{ $JSON.sessionId }}',
+    placeholder: 'chat-1',
     description: 'The ID of the conversation. By default the user.',
   },
   {
