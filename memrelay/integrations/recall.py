@@ -5,7 +5,7 @@ from typing import Any
 import orjson
 
 from memrelay.agents.calls import Calls, CallSteps, make_calls
-from memrelay.integrations.conversation import TURN
+from memrelay.integrations.conversation import TURN, Json
 
 MOST_RESULTS = 5
 MAX_QUERY = 2_000  # characters
@@ -41,21 +41,29 @@ class Recall:
 
         `present` is a thread whose turns the prompt has already.
         """
-        query = text[:MAX_QUERY]
-        if not query.strip():
-            return ""
-        conditions: dict[str, Any] = {"owner": {"eq": self._user}} if self._user else {}
-        if present:
-            conditions["not"] = {"thread": {"eq": present}, "kind": {"eq": TURN}}
-        search = {"query": query, "mode": "hybrid", "plain": True, "limit": self._limit}
-        found = yield "records.search", search | {"filter": conditions}
-        lines = [_describe(hit["record"]) for hit in found["items"]]
+        there = {"thread": {"eq": present}} if present else {}
+        records = yield from self.records(text, self._limit, there)
+        lines = [orjson.dumps(describe(record)).decode() for record in records]
         return "\n".join([HEADING, *lines]) if lines else ""
 
+    def records(self, text: str, limit: int, present: Json) -> CallSteps[list[Json]]:
+        """Return the records that fit a text, the best first, but no turns that pass the filter
+        `present`, if it has conditions.
+        """
+        query = text[:MAX_QUERY]
+        if not query.strip():
+            return []
+        conditions: Json = {"owner": {"eq": self._user}} if self._user else {}
+        if present:
+            conditions["not"] = present | {"kind": {"eq": TURN}}
+        search = {"query": query, "mode": "hybrid", "plain": True, "limit": limit}
+        found = yield "records.search", search | {"filter": conditions}
+        return [hit["record"] for hit in found["items"]]
 
-def _describe(record: dict[str, Any]) -> str:
+
+def describe(record: Json) -> Json:
+    """Return what a prompt shows of a record."""
     content = record["content"]
     if len(content) > MAX_CONTENT:
         content = f"{content[:MAX_CONTENT]} …"
-    shown = {"content": content, "said_by": record["source"], "at": record["created_at"]}
-    return orjson.dumps(shown).decode()
+    return {"content": content, "said_by": record["source"], "at": record["created_at"]}

@@ -138,7 +138,9 @@ class _Handler(BaseHTTPRequestHandler):
             answer = {"role": "assistant", "content": answer}
         if isinstance(answer, dict):
             choice = {"index": 0, "message": answer, "finish_reason": "stop"}
-            answer = Raw(200, orjson.dumps({"object": "chat.completion", "choices": [choice]}))
+            completion = {"id": "chatcmpl-1", "object": "chat.completion", "created": 0}
+            completion |= {"model": "stub", "choices": [choice]}
+            answer = Raw(200, orjson.dumps(completion))
         self.send_response(answer.status)
         for name, value in {
             "Content-Type": "application/json",
