@@ -262,6 +262,16 @@ def test_the_program_of_the_page_remembers(tmp_path: Path) -> None:
     assert "I am allergic to walnuts." in asked
 
 
+def test_the_program_with_a_server_counts_memories(server: Server) -> None:
+    names: dict[str, Any] = {}
+    exec(read_program("crewai", 1), names)
+
+    with server.connect_sync() as client:
+        MemrelayStorage(client, user="eve").save([MemoryRecord(content="tea")])
+
+    assert names["count_memories"](server.url, "eve") == 1
+
+
 def test_the_example_remembers_in_another_process(tmp_path: Path) -> None:
     agent, environment = EXAMPLES / "crewai_agent/agent.py", QUIET | {"HOME": str(tmp_path)}
 

@@ -402,6 +402,20 @@ class Gemini(BaseHTTPRequestHandler):
         self.wfile.write(answer.encode())
 
 
+def test_the_program_with_a_server_lists_sessions(server: Server) -> None:
+    program = read_program("google-adk", 1).replace("http://127.0.0.1:8765", server.url)
+    names: dict[str, Any] = {}
+    exec(program, names)
+
+    async def use() -> None:
+        async with server.connect() as client:
+            service = MemrelaySessionService(client)
+            await service.create_session(app_name="guide", user_id="ada", session_id="monday")
+        assert [session.id for session in await names["list_sessions"]("ada")] == ["monday"]
+
+    asyncio.run(use())
+
+
 def test_the_example_remembers_in_another_process(tmp_path: Path) -> None:
     agent = EXAMPLES / "google_adk_agent/agent.py"
 
