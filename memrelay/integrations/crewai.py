@@ -47,8 +47,7 @@ class MemrelayStorage:
 
     - `call` is a store of `open_store`, or a client of `connect_sync`.
     - `user` is the person whose memory it is.
-    - `uid` is the pipeline of a client, by default its only one. `store` is the memory_id; an
-      embedded store ignores it.
+    - `uid` is the pipeline of a client, by default its only one. `store` is the memory_id.
 
     A search compares the query with all embeddings below its scope. Scores are cosines, 0 to 1.
     Raises TypeError for another `call`.
@@ -87,6 +86,7 @@ class MemrelayStorage:
         categories: list[str] | None = None,
         metadata_filter: Json | None = None,
         limit: int = 10,
+        *,
         min_score: float = 0.0,
     ) -> list[Match]:
         """Return the records whose embeddings are closest, with their scores, the best first.

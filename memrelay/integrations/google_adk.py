@@ -77,9 +77,9 @@ class MemrelaySessionService(BaseSessionService):
         if await self._find(at):
             raise AlreadyExistsError(f"The session {at.session!r} of {user_id!r} already exists.")
         created_at = datetime.now(UTC).timestamp()
-        head = {"session": at.session, "at": created_at}
-        items = make_state_items(at, to_jsonable_python(state or {}, serialize_unknown=True))
-        await self._put([*items, make_item(at.place, head, user=user_id)])
+        head = make_item(at.place, {"session": at.session, "at": created_at}, user=user_id)
+        delta = to_jsonable_python(state or {}, serialize_unknown=True)
+        await self._put([*make_state_items(at, delta), head])
         states = await self._run(read_states({"in": [*at.scopes]}))
         return make_session(at, states, created_at)
 
@@ -115,9 +115,8 @@ class MemrelaySessionService(BaseSessionService):
         where = {"scope": {"eq": path("sessions", app_name)}, "data.value.user": user}
         heads = await self._run(list_items(where))
         users = is_below(path(USER, app_name)) if user_id is None else {"eq": path(USER, *names)}
-        app = {"eq": path("app", app_name)}
-        sessions_below = is_below(path("session", *names))
-        states = await self._run(read_states(app, users, sessions_below))
+        scopes = ({"eq": path("app", app_name)}, users, is_below(path("session", *names)))
+        states = await self._run(read_states(*scopes))
         times = await self._run(read_update_times(*names))
         sessions = []
         for record in heads:
@@ -130,11 +129,12 @@ class MemrelaySessionService(BaseSessionService):
     async def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> None:
         """Delete a session with its events and its state. Other states stay."""
         at = Address(app_name, user_id, session_id.strip())
+        scope, key = at.place
+        await self._run(remove_items(scope, [key + PENDING]))
         await self._run(self._thread(at).clear())
         state = await self._run(list_items({"scope": {"eq": at.thread}}))
         await self._run(remove_items(at.thread, [record["key"] for record in state]))
-        scope, key = at.place
-        await self._run(remove_items(scope, [key + PENDING, key]))
+        await self._run(remove_items(scope, [key]))
 
     async def get_user_state(self, *, app_name: str, user_id: str) -> Json:
         """Return the state of a user, without the prefix `user:`."""
@@ -152,6 +152,8 @@ class MemrelaySessionService(BaseSessionService):
         if not (found := await self._find(at)):
             raise SessionNotFoundError(f"The session {at.session!r} of {at.user!r} does not exist.")
         known = {one.id for one in session.events}
+        if event.id in known:
+            return event
         if PENDING in found and found[PENDING]["id"] not in known:
             await self._complete(at, found)
         stored = event.model_dump(mode="json", by_alias=True, exclude_none=True)
@@ -162,8 +164,6 @@ class MemrelaySessionService(BaseSessionService):
             pending = make_item((scope, key + PENDING), stored)
             await self._put([*make_state_items(at, delta), pending])
         await self._run(self._thread(at).add([make_message(stored)]))
-        if event.id in known:
-            return event
         event = await super().append_event(session, event)
         session.last_update_time = event.timestamp
         return event

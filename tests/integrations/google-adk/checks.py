@@ -173,6 +173,10 @@ def test_events_come_back_equal_and_once(start: Run) -> None:
         await service.append_event(session, lost)  # again, after an error of the network
         read = await service.get_session(**where, session_id=session.id)
         assert read == session and len(session.events) == 3
+        await service.append_event(session, say(state={"n": 2}))
+        await service.append_event(session, lost)  # changes no newer state
+        read = await service.get_session(**where, session_id=session.id)
+        assert read == session and read.state["n"] == 2
 
     start(use)
 
