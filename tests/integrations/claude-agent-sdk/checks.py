@@ -84,6 +84,36 @@ def test_the_program_of_the_page_remembers_after_a_kill(tmp_path: Path) -> None:
     assert {(fact.owner, fact.content) for fact in facts} == {("ada", NUTS)}
 
 
+def test_the_program_with_a_server_continues_a_session(
+    tmp_path: Path, server: Server, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names: dict[str, Any] = {}
+    exec(read_program("claude-agent-sdk", 1).replace("http://127.0.0.1:8765", server.url), names)
+
+    async def begin() -> str:
+        async with server.connect() as client:
+            sessions = MemrelaySessionStore(client, user="ada")
+            options = ClaudeAgentOptions(session_store=sessions)
+            (result,) = [
+                message
+                async for message in query(prompt="I like green tea", options=options)
+                if isinstance(message, ResultMessage)
+            ]
+            return result.session_id
+
+    with serve_messages(answer) as model, pytest.MonkeyPatch.context() as patch:
+        for name, value in (model.environment | {"HOME": str(tmp_path)}).items():
+            patch.setenv(name, value)
+        patch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path / "first"))
+        session = asyncio.run(begin())
+        patch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path / "second"))
+        asyncio.run(names["continue_session"](session, "Which tea do I like?"))
+        messages = json.dumps(model.requests[-1]["messages"])
+
+    assert messages.index("I like green tea") < messages.index("Which tea do I like?")
+    assert session in capsys.readouterr().out
+
+
 def test_the_example_resumes_a_session_without_its_files(tmp_path: Path) -> None:
     agent = EXAMPLES / "claude_agent/agent.py"
 
