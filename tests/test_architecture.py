@@ -21,6 +21,7 @@ from tests.architecture.source import (
 LINKS = ("blocks", "pipelines", "worker")
 ROOT_FOLDERS = {
     *(*LINKS, "memrelay", "tests", "benchmarks", "deploy", "docs", "examples"),
+    *("clients", "skills"),
     *(".ci", ".github"),
 }
 ROOT_FILES = {

@@ -81,6 +81,34 @@ def test_the_site_has_the_examples_and_the_python_api(site: Path) -> None:
     assert 'id="memrelay.Client.say"' in api
 
 
+@pytest.mark.timeout(240)
+def test_llms_txt_lists_each_page_with_a_sentence(site: Path) -> None:
+    text = (site / "llms.txt").read_text()
+    navigation = re.findall(
+        r": ([\w/-]+\.md)$", (CHECKOUT / "mkdocs.yml").read_text(), re.MULTILINE
+    )
+
+    listed = re.findall(r"^- \[[^\]]+\]\(([^)]+)\): [^\n]{12,}[.!?]$", text, re.MULTILINE)
+
+    assert text.startswith("# Memrelay\n\n> ")
+    assert len(listed) == text.count("\n- ") == len(navigation) > 50
+    assert set(navigation) - set(listed) == {"api.md"}
+    assert [link for link in listed if not (site / link).exists()] == []
+
+
+@pytest.mark.timeout(240)
+def test_llms_full_txt_has_the_text_of_each_page(site: Path) -> None:
+    text = (site / "llms-full.txt").read_text()
+    pages = re.findall(r"\(([\w/.-]+\.md)\)", (site / "llms.txt").read_text())
+
+    assert [
+        page
+        for page in pages
+        if "CHANGELOG" not in page and (site / page).read_text().strip() not in text
+    ] == []
+    assert "with open_store(" in text
+
+
 def test_each_term_is_defined_once_in_one_line_and_in_order() -> None:
     text = (DOCS / "glossary.md").read_text()
     groups = [ROWS.findall(part) for part in text.split("\n## ")[1:]]

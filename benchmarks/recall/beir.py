@@ -1,4 +1,5 @@
-"""Data sets in the BEIR layout (Thakur et al. 2021): corpus, queries and qrels/test.tsv."""
+"""Data sets in the BEIR layout (Thakur et al. 2021): corpus, queries and qrels/test.tsv, or
+qrels/dev.tsv if that is missing."""
 
 import json
 from collections import defaultdict
@@ -10,6 +11,7 @@ from benchmarks.recall.collection import BadData, Collection, Corpus, Document, 
 from benchmarks.recall.measures import gain, turn_recall
 
 DOCUMENTS, QUESTIONS, JUDGMENTS = "corpus.jsonl", "queries.jsonl", "qrels/test.tsv"
+DEVELOPMENT = "qrels/dev.tsv"
 MEASURES = {"nDCG@10": gain(10), "recall@10": turn_recall(10)}
 
 
@@ -19,7 +21,8 @@ def load(folder: Path) -> Collection:
 
     Raises BadData: if a file is missing or has another layout.
     """
-    files = [folder / name for name in (DOCUMENTS, QUESTIONS, JUDGMENTS)]
+    judgments = JUDGMENTS if (folder / JUDGMENTS).exists() else DEVELOPMENT
+    files = [folder / name for name in (DOCUMENTS, QUESTIONS, judgments)]
     try:
         gold = _parse_judgments(files[2].read_text())
         documents = [

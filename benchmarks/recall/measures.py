@@ -35,6 +35,24 @@ def turn_recall(k: int) -> Measure:
     return measure
 
 
+def any_found(k: int) -> Measure:
+    """Return a measure: 1 if the first k documents contain gold, else 0."""
+
+    def measure(found: Sequence[str], question: Question, threads: Mapping[str, str]) -> float:
+        return float(recall(found, question.gold, k) > 0)
+
+    return measure
+
+
+def all_found(k: int) -> Measure:
+    """Return a measure: 1 if the first k documents contain all gold, else 0."""
+
+    def measure(found: Sequence[str], question: Question, threads: Mapping[str, str]) -> float:
+        return float(recall(found, question.gold, k) == 1)
+
+    return measure
+
+
 def session_recall(k: int) -> Measure:
     """Return a measure: the recall of threads that contain gold."""
 

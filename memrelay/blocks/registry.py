@@ -23,6 +23,7 @@ from memrelay.blocks.contract import (
 )
 from memrelay.blocks.errors import BrokenBlock
 from memrelay.blocks.sources import (
+    FOLDER_MODULE,
     BlockSource,
     all_outside_sources,
     built_in_names,
@@ -105,6 +106,29 @@ def block_of(function: Callable[..., Any]) -> Block:
         if declared.handle is not None and inspect.unwrap(declared.handle) is function:
             return declared
     raise ValueError(f"{function!r} is no block: decorate it with @block(name, arguments)")
+
+
+def reload_block(name: str) -> None:
+    """Load the file of a block in `blocks.paths` again. Raises BrokenBlock: the block then stays
+    as it was.
+    """
+    module, was_loaded = FOLDER_MODULE + name, name in _loaded
+    declared, loaded = _blocks.get(name), sys.modules.get(module)
+    if declared is not None and _find_module(declared) == module:
+        del _blocks[name]
+    _loaded.discard(name)
+    for source in outside_sources(name):
+        source.forget_bytecode()
+    try:
+        _load(name)
+    except BrokenBlock:
+        if declared is not None:
+            _blocks[name] = declared
+        if loaded is not None:
+            sys.modules[module] = loaded
+        if was_loaded:
+            _loaded.add(name)
+        raise
 
 
 @cache

@@ -6,12 +6,17 @@ Nothing here runs a block's file, except that finding an entry point's file impo
 import sys
 import traceback
 from collections.abc import Iterable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
-from importlib.util import find_spec, module_from_spec, spec_from_file_location
+from importlib.util import (
+    cache_from_source,
+    find_spec,
+    module_from_spec,
+    spec_from_file_location,
+)
 from pathlib import Path
 from types import TracebackType
 
@@ -54,6 +59,14 @@ class BlockSource:
                     getattr(module, self.attribute)
             else:
                 _run_file(self.module, self.file)
+
+    def forget_bytecode(self) -> None:
+        """Delete the compiled file, which Python also takes for a file of the same second and
+        size.
+        """
+        if self.file is not None:
+            with suppress(OSError):
+                Path(cache_from_source(str(self.file))).unlink()
 
     @property
     def place(self) -> str:

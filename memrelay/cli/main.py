@@ -36,6 +36,7 @@ GROUPS = {
         "mcp": "Serve an MCP client over stdin and stdout.",
     },
     "Pipelines": {
+        "new": "Create a folder with a block or a pipeline, and its test.",
         "deploy": "Check a bundle and activate it.",
         "check": "Check a bundle without deploying it.",
         "test": "Ask golden questions and check what is found.",
@@ -53,7 +54,7 @@ GROUPS = {
         "tail": "Print the messages on the swarms of a pipeline.",
         "dlq": "List, show, replay and drop dead letters.",
         "replay": "Run kept inputs of a pipeline again.",
-        "webhooks": "Show the webhooks of a pipeline and their last requests.",
+        "webhooks": "Show the webhooks of a pipeline, or send a test request to one.",
     },
     "Records": {
         "search": "Search the records of a pipeline and explain the ranking.",
@@ -81,6 +82,8 @@ GROUPS = {
 }
 # The group that also has commands for files.
 RECIPES = "recipes"
+# Groups that run this command if none of theirs is named.
+DEFAULTS = {"webhooks": "show"}
 # Plain help: rich would add 0.1 s to each command.
 PLAIN: dict[str, Any] = {
     "add_completion": False,
@@ -131,6 +134,16 @@ class CommandWithHints(TyperCommand):
             parameter.param_type_name == "argument" and parameter.name in TEXTS
             for parameter in self.params
         )
+
+
+class GroupWithDefault(TyperGroup):
+    """A group that runs its command of DEFAULTS if the first word names no other one."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse as typer does."""
+        if args and args[0] not in self.commands and args[0] not in ctx.help_option_names:
+            args = [DEFAULTS[str(self.name)], *args]
+        return super().parse_args(ctx, args)
 
 
 class LazyCommands(TyperGroup):
@@ -236,7 +249,8 @@ def _load(name: str) -> Any:
         app = typer.Typer(**PLAIN)
         app.command(name, cls=CommandWithHints)(functions)
         return get_command(app)
-    group = typer.Typer(name=name, help=COMMANDS[name], no_args_is_help=True, **PLAIN)
+    kind = GroupWithDefault if name in DEFAULTS else TyperGroup
+    group = typer.Typer(name=name, cls=kind, help=COMMANDS[name], no_args_is_help=True, **PLAIN)
     # With a callback, typer makes a group even of a single command.
     group.callback()(_placeholder)
     for function in functions:

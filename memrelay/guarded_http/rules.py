@@ -14,7 +14,7 @@ from memrelay.guarded_http.addresses import (
 )
 
 # The purposes that `outgoing.private` may name.
-ListedPurpose = Literal["models", "embedding", "import", "http", "endpoints"]
+ListedPurpose = Literal["models", "embedding", "import", "http", "endpoints", "oauth"]
 Purpose = ListedPurpose | Literal["jwks", "sns"]
 HOP_HEADER = "Memrelay-Hop"
 DEFAULT_PORTS = {"http": 80, "https": 443}

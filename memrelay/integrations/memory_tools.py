@@ -8,6 +8,8 @@ from memrelay.agents.calls import make_calls
 from memrelay.errors import Refused, RelayError
 
 FACT = "fact"
+# Values of shared stores, which agents read by their keys.
+STORE_ITEM = "store.item"
 MAX_RESULTS = 10
 MAX_CONTENT = 4_000  # characters of a result
 INVALID = 422
@@ -50,16 +52,22 @@ class MemoryTools:
         Args:
             query: Words or a question.
         """
-        search: dict[str, Any] = {"query": query, "mode": "hybrid", "plain": True}
-        search["limit"] = MAX_RESULTS
-        if self._user:
-            search["filter"] = {"owner": {"eq": self._user}}
         try:
-            found = await self._calls.arun("records.search", search)
+            results = await self.find(query)
         except (Refused, RelayError) as error:
             return _explain(error)
-        results = [_shorten(hit["record"]) for hit in found["items"]]
         return orjson.dumps(results).decode() if results else NOTHING
+
+    async def find(self, query: str) -> list[dict[str, Any]]:
+        """Return the texts that match a query, the best first, each with its speaker and time.
+
+        Raises MemoryFault or RelayError.
+        """
+        selected = {"kind": {"ne": STORE_ITEM}}
+        selected |= {"owner": {"eq": self._user}} if self._user else {}
+        search = {"query": query, "mode": "hybrid", "plain": True, "filter": selected}
+        found = await self._calls.arun("records.search", {**search, "limit": MAX_RESULTS})
+        return [_shorten(hit["record"]) for hit in found["items"]]
 
 
 def _explain(error: Refused | RelayError) -> str:

@@ -10,16 +10,15 @@ from memrelay.integrations.memory_tools import MemoryTools
 
 try:
     from agents import SessionSettings, Tool, TResponseInputItem, function_tool
-    from agents.memory import SessionABC
 except ImportError as error:
     raise ImportError(missing_framework("the OpenAI Agents SDK", "openai-agents")) from error
 
-# The field of an item that is the result of a tool ends so: function_call_output, ...
+# The types of items that are results of tools end so: function_call_output, ...
 RESULT = "_output"
 
 
-class MemrelaySession(SessionABC):
-    """A session whose items are turns of a conversation.
+class MemrelaySession:
+    """A session (`agents.Session`) whose items are turns of a conversation.
 
     - `session_id` is the conversation (`thread`).
     - `call` is a store of `open_store`, or a client of `connect` or `connect_sync`.
@@ -43,7 +42,7 @@ class MemrelaySession(SessionABC):
         store: str = "",
     ) -> None:
         self.session_id = session_id
-        self.session_settings = session_settings or SessionSettings()
+        self.session_settings: SessionSettings | None = session_settings or SessionSettings()
         self._turns = Conversation(call, session_id, user=user, agent=agent, uid=uid, store=store)
 
     async def get_items(self, limit: int | None = None) -> list[TResponseInputItem]:

@@ -38,7 +38,7 @@ from memrelay.rehearsal.setup import (
     read_results,
     read_setup,
 )
-from memrelay.rehearsal.vectors import Vectors
+from memrelay.worker.without_bus.vectors import Vectors
 
 # Bytes of a file that the process writes: a store, its log, or the report.
 MAX_FILE_BYTES = 4 << 30

@@ -1,6 +1,5 @@
 """Golden questions to both sides of a rehearsal, answered by the code that answers calls."""
 
-import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -8,16 +7,13 @@ import orjson
 from msgspec import Raw
 
 from memrelay.bus.request import Question as AskedQuestion
-from memrelay.memory.errors import Refused, VectorPending
-from memrelay.memory.operations import known_operation
-from memrelay.memory.search.text.languages import DEFAULT_LANGUAGE
+from memrelay.memory.errors import Refused
 from memrelay.pipelines.plan import Plan
 from memrelay.questions.file import InvalidQuestions, read_questions
 from memrelay.questions.model import Question
 from memrelay.questions.run import Call, Outcome, SearchRefused, ask_in_turn
 from memrelay.rehearsal.runner import Side
-from memrelay.worker.run.calls import resolve_store
-from memrelay.worker.run.queries import Query, answer_all
+from memrelay.worker.without_bus.reads import answer_read
 
 ACTOR = "rehearsal"
 MAX_SHOWN = 200  # characters of a result in the report
@@ -86,27 +82,10 @@ class _SideSearch:
 
     def __call__(self, call: Call) -> dict[str, Any]:
         """Return the output. Raises SearchRefused."""
-        operation = known_operation(call.operation)
-        try:
-            memory_id = resolve_store(self._plan, call.store, operation)
-        except Refused as error:
-            raise SearchRefused(str(error)) from error
         asked = AskedQuestion(call.operation, "", Raw(orjson.dumps(call.input)), call.store, ACTOR)
-        language = self._plan.languages.get(memory_id, DEFAULT_LANGUAGE)
-        query = Query(operation, asked, memory_id, language, float("inf"), self._plan)
-        answer = orjson.loads(self._answer(query))
+        stores, limits = self._side.stores, (self._now_ms, self._answer_bytes)
+        answer = answer_read(stores, self._plan, asked, *limits)
         if "error" in answer:
             raise SearchRefused(answer["error"]["detail"])
         output: dict[str, Any] = answer["output"]
         return output
-
-    def _answer(self, query: Query) -> bytes:
-        while True:
-            try:
-                (answer,) = answer_all(self._side.stores, [query], self._answer_bytes, self._now_ms)
-            except VectorPending as pending:
-                time.sleep(pending.after_s)
-                continue
-            # None stands for a stepwise query that continues.
-            if answer is not None:
-                return answer

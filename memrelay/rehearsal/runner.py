@@ -24,7 +24,6 @@ from memrelay.memory.operations import find_operation
 from memrelay.pipelines.plan import Plan
 from memrelay.rehearsal.deliveries import Delivered, Deliveries
 from memrelay.rehearsal.results import KeptResults
-from memrelay.rehearsal.vectors import Vectors
 from memrelay.worker.deferred_calls.stored import parse_request
 from memrelay.worker.deliver.settled import SettledInputs
 from memrelay.worker.limits import WorkerLimits
@@ -34,6 +33,8 @@ from memrelay.worker.run.inputs import Entry, Work, from_pending, get_arrival
 from memrelay.worker.run.outcome import Outcome, PublicMessageLimit
 from memrelay.worker.run.retries import Retries
 from memrelay.worker.run.store_features import compose_stores
+from memrelay.worker.without_bus.batches import run_batches
+from memrelay.worker.without_bus.vectors import Vectors
 
 # Stores that are open at once.
 MOST_OPEN = 64
@@ -318,19 +319,13 @@ class Side:
         now_ms = get_arrival(work[0])[0]
         pending_stores = {work[0].key: memory_id} if memory_id else {}
         retries = Retries(self._limits, pending_stores, now_ms)
-        batch = RehearsedBatch(work, self._context, retries, may_wait=False)
-        batch.changes = self._batch_changes
-        result = batch.run(self.stores)
-        while result.left:
-            result = batch.run(self.stores)
-        while result.awaiting:
-            waiting, pause_s = result.awaiting.pop()
-            time.sleep(pause_s)
-            again = self._run_batch([waiting], memory_id)
-            result.outcomes += again.outcomes
-            result.marks |= again.marks
-            result.embedded |= again.embedded
-        return result
+
+        def make_batch(work: Sequence[Work]) -> Batch:
+            batch = RehearsedBatch(work, self._context, retries, may_wait=False)
+            batch.changes = self._batch_changes
+            return batch
+
+        return run_batches(make_batch, self.stores, work)
 
     def _note_changes(
         self, result: BatchResult, numbers: Mapping[str, int], *, has_result: bool

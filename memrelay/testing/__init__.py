@@ -7,11 +7,34 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from memrelay.testing.calls import NoAnswer, Requested
+    from memrelay.testing.pipeline import (
+        BlockingPipelineUnderTest,
+        MessageFailed,
+        PipelineUnderTest,
+        test_pipeline,
+    )
     from memrelay.testing.single_block import run_block
 
-__all__ = ["run_block"]
+__all__ = [
+    "BlockingPipelineUnderTest",
+    "MessageFailed",
+    "NoAnswer",
+    "PipelineUnderTest",
+    "Requested",
+    "run_block",
+    "test_pipeline",
+]
 
-_MODULES = {"run_block": "memrelay.testing.single_block"}
+_MODULES = {
+    "BlockingPipelineUnderTest": "memrelay.testing.pipeline",
+    "MessageFailed": "memrelay.testing.pipeline",
+    "NoAnswer": "memrelay.testing.calls",
+    "PipelineUnderTest": "memrelay.testing.pipeline",
+    "Requested": "memrelay.testing.calls",
+    "run_block": "memrelay.testing.single_block",
+    "test_pipeline": "memrelay.testing.pipeline",
+}
 
 
 def __getattr__(name: str) -> Any:

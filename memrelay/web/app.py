@@ -39,7 +39,7 @@ from memrelay.web.api.directory import Directory
 from memrelay.web.api.listener import LISTENERS, close_listeners
 from memrelay.web.api.status import read_status
 from memrelay.web.auth.access import identify_caller, refuse_undeclared
-from memrelay.web.auth.authorizer import Authorizer, TokenVerifier
+from memrelay.web.auth.authorizer import Authorizer, TokenRows, TokenVerifier
 from memrelay.web.auth.revocation import OPEN_REQUESTS, watch_callers
 from memrelay.web.console import frame, login, pages
 from memrelay.web.console.activity import ACTIVITIES, GRAPHS
@@ -98,6 +98,8 @@ LINGER_S = 2.0
 BACKLOG = 1024
 # The module of the middleware that records spans.
 TRACING = "memrelay.web.server.tracing"
+# The module with the authorization server of OAuth.
+OAUTH = "memrelay.web.oauth.server"
 # The folder in the memory root with the last good key sets of JWT issuers.
 JWKS_FOLDER = "jwks"
 # The faces of models that have routes below /v1. A model can be removed with its faces.
@@ -204,9 +206,17 @@ class WebServer:
                 catalog,
                 on_loopback=is_loopback(self._options.host),
                 tokens=await self._start_verifier(stack),
+                oauth=self._find_tokens(catalog),
             ),
             webhook_requests=requests,
         )
+
+    def _find_tokens(self, catalog: Catalog) -> TokenRows | None:
+        """Return the tokens of OAuth, None if it is off."""
+        if not self._options.has_oauth:
+            return None
+        rows: TokenRows = importlib.import_module(OAUTH).open_rows(catalog)
+        return rows
 
     def _make_requester(self) -> Requester:
         """Return the requester. With tracing, its entries continue the traces of requests."""
@@ -310,8 +320,13 @@ def make_app(services: Services) -> web.Application:
     if server:
         app[documents.DOCUMENT] |= {"servers": [{"url": server}]}
     app[documents.REFERENCE] = read_reference(app[documents.DOCUMENT])
+    oauth = importlib.import_module(OAUTH) if options.has_oauth else None
+    if oauth is not None:
+        oauth.register(app)
     if options.base_path:
         move_below(app, options.base_path)
+    if oauth is not None:
+        oauth.register_metadata(app)
     app.cleanup_ctx.append(watch_callers)
     app.on_response_prepare.extend(
         (add_request_id, add_security_headers, explain_failed_expectation)

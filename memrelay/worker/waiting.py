@@ -1,6 +1,7 @@
 """Waits for events with a timeout, and runs background work."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
@@ -8,6 +9,11 @@ from typing import Any
 from memrelay.logs import get_logger
 
 log = get_logger(__name__)
+
+
+def system_time_ms() -> int:
+    """Return the time of this host, Unix ms."""
+    return time.time_ns() // 1_000_000
 
 
 async def wait(event: asyncio.Event, seconds: float | None) -> bool:

@@ -80,7 +80,10 @@ RULES = {
     # Nothing imports it but the command: a worker loads it by its name.
     "rehearsal": Allowed(own=("questions", "worker", "pipelines", "blocks", "memory", "bus")),
     "testing": Allowed(
-        own=("worker", "pipelines", "blocks", "memory", "bus", "embedded", "client.nouns"),
+        own=(
+            *("worker", "pipelines", "blocks", "memory", "bus", "embedded", "client.nouns"),
+            *("web.server.options", "web.webhooks"),
+        ),
         never=(*REDIS, "aiohttp"),
     ),
 }

@@ -35,6 +35,13 @@ def test_judgments_do_not_need_a_header(tmp_path: Path) -> None:
     assert load(folder).corpora[0].questions == [Question("nothing is judged", {"b": 1.0})]
 
 
+def test_the_development_split_is_used_without_a_test_split(tmp_path: Path) -> None:
+    folder = write_beir(tmp_path / "drinks")
+    (folder / "qrels" / "test.tsv").rename(folder / "qrels" / "dev.tsv")
+
+    assert load(folder).corpora[0].questions == [Question("tea leaves", {"a": 2.0})]
+
+
 def test_all_data_sets_of_a_folder_are_found(tmp_path: Path) -> None:
     write_beir(tmp_path / "drinks")
     write_cranfield(tmp_path / "cranfield")

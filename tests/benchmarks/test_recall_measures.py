@@ -6,7 +6,14 @@ import pytest
 
 from benchmarks.recall.bootstrap import interval
 from benchmarks.recall.collection import Question
-from benchmarks.recall.measures import ndcg, recall, session_recall, threads_of
+from benchmarks.recall.measures import (
+    all_found,
+    any_found,
+    ndcg,
+    recall,
+    session_recall,
+    threads_of,
+)
 from benchmarks.recall.rank_fusion import fuse
 
 THREADS = {"a": "one", "b": "one", "c": "two", "d": "three"}
@@ -15,6 +22,13 @@ THREADS = {"a": "one", "b": "one", "c": "two", "d": "three"}
 def test_recall_is_the_share_of_gold_in_the_top_k() -> None:
     assert recall(["a", "x", "b", "c"], ["a", "b", "c", "d"], 3) == 0.5
     assert recall([], ["a"], 3) == 0.0
+
+
+def test_any_needs_one_and_all_needs_every_gold_document() -> None:
+    question = Question("?", {"a": 1.0, "b": 1.0})
+
+    assert [any_found(k)(["x", "a", "b"], question, {}) for k in (1, 2, 3)] == [0.0, 1.0, 1.0]
+    assert [all_found(k)(["x", "a", "b"], question, {}) for k in (1, 2, 3)] == [0.0, 0.0, 1.0]
 
 
 def test_ndcg_divides_the_discounted_gain_by_the_best_possible() -> None:

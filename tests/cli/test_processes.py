@@ -20,6 +20,7 @@ SAMPLE = Path(__file__).resolve().parents[2] / "memrelay" / "pipelines" / "memor
 CALLS = {
     "deploy": f"deploy {SAMPLE} --uid third",
     "blocks": "blocks",
+    "new": "new block created",
     "check": f"check {SAMPLE}",
     "test": "test first questions.yaml",
     "deliveries": "deliveries list first",

@@ -10,7 +10,7 @@ import pytest
 
 from clients.generate import FILES, PACKAGE, generate, make_document
 from memrelay.worker.endpoints.signatures import sign
-from tests.support.npm import NODE, NPM, npm_environment, npm_project
+from tests.support.npm import NODE, npm_project, run_script
 from tests.support.sessions import CHECKOUT, fences
 from tests.support.web_system import WebSystem
 
@@ -23,7 +23,7 @@ EVENT = {"type": "record.created", "timestamp": "2026-11-29T00:00:00Z", "data": 
 def project() -> Path:
     """Return a built copy of the package."""
     home = npm_project(PACKAGE)
-    run(home, "build")
+    run_script(home, "build")
     return home
 
 
@@ -31,21 +31,6 @@ def project() -> Path:
 def server() -> Iterator[WebSystem]:
     with WebSystem() as server:
         yield server
-
-
-def run(home: Path, script: str, **environment: str) -> str:
-    """Run a script of the package and return what it prints."""
-    ended = subprocess.run(
-        [NODE, NPM, "run", "--silent", script],
-        cwd=home,
-        env=npm_environment() | environment,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        stdin=subprocess.DEVNULL,
-    )
-    assert ended.returncode == 0, ended.stdout[-30000:] + ended.stderr[-3000:]
-    return ended.stdout
 
 
 def test_the_generated_files_are_those_of_the_server(tmp_path: Path) -> None:
@@ -79,7 +64,7 @@ def test_each_operation_has_the_route_of_the_document(project: Path) -> None:
 
 
 def test_types_lint_and_packaging_have_no_fault(project: Path) -> None:
-    run(project, "check")
+    run_script(project, "check")
 
 
 def test_the_client_works_with_a_server(project: Path, server: WebSystem, tmp_path: Path) -> None:
@@ -88,7 +73,7 @@ def test_the_client_works_with_a_server(project: Path, server: WebSystem, tmp_pa
     signed = {"body": body.decode(), "headers": headers, "secret": SECRET}
     (tmp_path / "signed.json").write_bytes(orjson.dumps(signed))
 
-    printed = run(
+    printed = run_script(
         project,
         "test",
         MEMRELAY_URL=server.url,

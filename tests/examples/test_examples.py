@@ -116,8 +116,9 @@ def test_an_editor_gets_tools_and_a_recalled_fact(reader: Reader) -> None:
 
 
 def test_the_block_removes_private_data(reader: Reader) -> None:
-    *_, found = run_all(reader, "custom_block")
+    *_, found, tested = run_all(reader, "custom_block")
 
+    assert "1 passed" in tested
     assert "Write to [removed] or call [removed]" in found
     assert "ada@example.org" not in found
 

@@ -23,6 +23,8 @@ ENVIRONMENTS = ROOT / "build/integrations"
 ADAPTERS = sorted(path.parent.name for path in FOLDER.glob("*/constraints.txt"))
 # Besides the framework.
 TOOLS = ("pytest>=9.0", "pytest-timeout>=2.4")
+# Frameworks whose page has an example, in place of an adapter with an extra.
+WITHOUT_EXTRA = ("autogen",)
 INSTALL_TIMEOUT_S = 600
 # No framework reports its use.
 QUIET = {
@@ -67,8 +69,8 @@ def environment(name: str) -> Path:
         if not complete.exists() or complete.read_text() != state:
             shutil.rmtree(home)
             subprocess.run([sys.executable, "-m", "venv", "--without-pip", home], check=True)
-            project = ("-e", f"{ROOT}[{name}]")
-            packages = (*project, *TOOLS, *read_packages(name))
+            extra = "" if name in WITHOUT_EXTRA else f"[{name}]"
+            packages = ("-e", f"{ROOT}{extra}", *TOOLS, *read_packages(name))
             uv("install", "-q", "--python", str(python), "-c", str(constraints), *packages)
             complete.write_text(state)
     return python
@@ -81,9 +83,10 @@ def renew_constraints(name: str) -> None:
     tools = ROOT / f"build/integrations-{name}.in"
     tools.parent.mkdir(exist_ok=True)
     tools.write_text("\n".join((*TOOLS, *read_packages(name))))
+    extra = () if name in WITHOUT_EXTRA else ("--extra", name)
     uv(
         *("compile", "-q", "--universal", "--python-version", "3.11", "--no-emit-index-url"),
-        *("--no-annotate", "--no-header", "--upgrade", "--extra", name),
+        *("--no-annotate", "--no-header", "--upgrade", *extra),
         *("pyproject.toml", str(tools), "-o", str(folder / "constraints.txt")),
     )
 

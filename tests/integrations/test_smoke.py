@@ -10,7 +10,11 @@ from memrelay import open_store
 from memrelay.integrations.langchain import MemrelayChatMessageHistory
 
 # The package of a framework by the extra of its adapter.
-FRAMEWORKS = {"langchain": "langchain_core", "openai-agents": "agents"}
+FRAMEWORKS = {
+    "langchain": "langchain_core",
+    "openai-agents": "agents",
+    "pydantic-ai": "pydantic_ai",
+}
 IMPORT_ALL = """
 import importlib, sys
 for extra, framework in zip(sys.argv[1::2], sys.argv[2::2]):

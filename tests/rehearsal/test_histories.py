@@ -19,7 +19,7 @@ from memrelay.pipelines.plan import Plan
 from memrelay.rehearsal.copies import Copied, copy_stores
 from memrelay.rehearsal.runner import DatedPlan, Side
 from memrelay.rehearsal.setup import THEN
-from memrelay.rehearsal.vectors import Vectors
+from memrelay.worker.without_bus.vectors import Vectors
 from tests.rehearsal.live_worker import LIMITS, LiveWorker
 from tests.rehearsal.test_rerun import make_stores
 from tests.support.bundles import Json, make_agent, make_bundle, make_memory, make_relay

@@ -131,3 +131,16 @@ def test_the_rerun_equals_the_live_stores(seed: int, tmp_path: Path) -> None:
 def test_the_reruns_of_many_histories_equal_the_live_stores(hundred: int, tmp_path: Path) -> None:
     for seed in range(100 * hundred + 6, 100 * hundred + 106):
         check_seed(seed, tmp_path / str(seed))
+
+
+def test_inputs_that_publish_more_than_a_batch_may_are_all_rehearsed(tmp_path: Path) -> None:
+    writer = make_memory("write", senders="dispatch_write", memory_id=A)
+    bundle = make_bundle("p", make_relay("write", "^/write (.*)"), writer)
+    live = LivePipeline(tmp_path / "live", bundle)
+    for _ in range(3):
+        live.run(*[live.entry(f"/write {'tea ' * 1000}") for _ in range(25)])
+    live.close()
+
+    report = live.rehearse(tmp_path / "r", bundle)
+
+    assert report["inputs"]["rehearsed"] == 75 and report["equal"]

@@ -22,6 +22,7 @@ NODE_HOME = Path(executable.ROOT_DIR)
 NODE = str(NODE_HOME / "bin/node")
 NPM = str(NODE_HOME / "lib/node_modules/npm/bin/npm-cli.js")
 INSTALL_TIMEOUT_S = 240
+SCRIPT_TIMEOUT_S = 300
 
 
 def npm_command(program: str) -> list[str]:
@@ -73,9 +74,25 @@ def npm_project(project: Path) -> Path:
     return home
 
 
+def run_script(project: Path, script: str, **environment: str) -> str:
+    """Run a script of a project's package.json. Return what it prints."""
+    ended = subprocess.run(
+        [NODE, NPM, "run", "--silent", script],
+        cwd=project,
+        env=npm_environment() | environment,
+        capture_output=True,
+        text=True,
+        timeout=SCRIPT_TIMEOUT_S,
+        stdin=subprocess.DEVNULL,
+    )
+    assert ended.returncode == 0, ended.stdout[-30000:] + ended.stderr[-3000:]
+    return ended.stdout
+
+
 def _install(manifests: Path, home: Path) -> None:
-    for name in ("package.json", "package-lock.json"):
-        shutil.copy(manifests / name, home / name)
+    for name in ("package.json", "package-lock.json", ".npmrc"):
+        if (manifests / name).exists():
+            shutil.copy(manifests / name, home / name)
     subprocess.run(
         [NODE, NPM, "ci", "--no-fund", "--no-audit", "--loglevel=error"],
         cwd=home,

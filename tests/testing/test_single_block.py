@@ -13,10 +13,10 @@ from memrelay.blocks.add_1 import add_1
 from memrelay.blocks.http_request import http_request
 from memrelay.blocks.memory_args import MemoryArgs
 from memrelay.blocks.memory_search import memory_search
-from memrelay.blocks.memory_write import memory_write, write
+from memrelay.blocks.memory_write import memory_write
 from memrelay.errors import OperationFailed, StoreBusy
 from memrelay.memory.operations import Context
-from memrelay.memory.records.writing import CreateRecord, create
+from memrelay.memory.records.writing import CreateRecord, create, write
 from memrelay.testing import run_block
 
 URL = "https://api.example.com/words"
@@ -25,10 +25,10 @@ URL = "https://api.example.com/words"
 @pytest.fixture
 def names() -> Iterator[None]:
     """Remove the blocks that a test declares."""
-    before = dict(registry._blocks)
     yield
-    registry._blocks.clear()
-    registry._blocks.update(before)
+    for name, one in list(registry._blocks.items()):
+        if one.handle is not None and one.handle.__module__ == __name__:
+            del registry._blocks[name]
 
 
 def test_a_block_answers_with_its_arguments() -> None:

@@ -4,26 +4,11 @@ import orjson
 import pytest
 
 from memrelay.blocks.registry import find_block
-from tests.support.bundles import make_bundle, make_commands, make_memory, make_uid
-from tests.support.calls import call
-from tests.support.system import TestSystem
-from tests.support.waiting import wait_for
-
-
-def ask(system: TestSystem, uid: str, sender: str, text: str = "") -> str:
-    """Return the text of the answer to a message, which a deferred call makes."""
-    ident = system.client.enter(uid, text, sender=sender)
-
-    def answers() -> list[str]:
-        said = [one.text for one in system.client.log(uid) if one.input == ident]
-        return said[1:]
-
-    wait_for(answers, "the block answers")
-    return answers()[-1]
+from memrelay.testing import test_pipeline
+from tests.support.bundles import make_bundle, make_commands, make_memory
 
 
 def test_blocks_read_and_search_the_state_of_then() -> None:
-    uid = make_uid()
     readers = [
         make_memory("read", alias="read_past", senders="Ann", as_of="n:2"),
         make_memory(
@@ -37,23 +22,28 @@ def test_blocks_read_and_search_the_state_of_then() -> None:
         make_memory("search", alias="search_past", senders="Eve", as_of="n:2"),
         make_memory("read", alias="unknown", senders="Tom", as_of="n:99"),
     ]
-    with TestSystem() as system:
-        system.start_worker(bundles=[make_bundle(uid, *make_commands(), *readers)])
-        tea = call(system, uid, "records.create", {"content": "green tea", "tags": ["hot"]})
-        call(system, uid, "records.create", {"content": "tea with milk"})
-        call(system, uid, "records.delete", {"guid": tea["guid"]})
-        call(system, uid, "records.create", {"content": "more tea"})
+    with test_pipeline(make_bundle("past", *make_commands(), *readers)) as p:
 
-        read = orjson.loads(ask(system, uid, "Ann"))
-        found = orjson.loads(ask(system, uid, "Eve", "green"))
+        def ask(sender: str, text: str = "") -> str:
+            (answer,) = p.say(text, sender=sender)
+            return answer.text
+
+        records = p.store().records
+        tea = records.create("green tea", tags=["hot"])
+        records.create("tea with milk")
+        records.delete(tea.guid)
+        records.create("more tea")
+
+        read = orjson.loads(ask("Ann"))
+        found = orjson.loads(ask("Eve", "green"))
 
         assert [one["content"] for one in read] == ["green tea", "tea with milk"]
-        assert read[0]["guid"] == tea["guid"] and read[0]["tags"] == ["hot"]
+        assert read[0]["guid"] == tea.guid and read[0]["tags"] == ["hot"]
         assert read[0]["created_at"] > 1_700_000_000_000
         assert found == [read[0]]
-        assert ask(system, uid, "Bob") == "green tea"
-        assert ask(system, uid, "Eve", "nothing") == "[]"
-        assert "the last one is n:4" in ask(system, uid, "Tom")
+        assert ask("Bob") == "green tea"
+        assert ask("Eve", "nothing") == "[]"
+        assert "the last one is n:4" in ask("Tom")
 
 
 def test_a_time_that_is_none_is_a_fault_of_the_bundle() -> None:

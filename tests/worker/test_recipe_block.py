@@ -7,6 +7,7 @@ import pytest
 from pydantic import ValidationError
 
 from memrelay.blocks.recipe import RecipeArgs
+from memrelay.testing import test_pipeline
 from tests.support.bundles import Json, make_agent, make_bundle
 from tests.support.calls import call
 from tests.support.system import TestSystem
@@ -21,37 +22,32 @@ LOG: Json = {
 }
 
 
-def answer(system: TestSystem, uid: str, text: str, **args: Any) -> str:
-    """Deploy the block with these arguments, and return its answer to a text."""
-    system.deploy(make_bundle(uid, make_agent("reader", "recipe", args, senders="User")))
-    system.client.enter(uid, text)
-
-    def texts() -> list[str]:
-        return [one.text for one in system.client.log(uid) if one.sender != "User"]
-
-    wait_for(texts, "the answer")
-    (found,) = texts()
-    return found
+def answer(text: str, **args: Any) -> str:
+    """Return the answer of the block with these arguments."""
+    reader = make_agent("reader", "recipe", args, senders="User")
+    with test_pipeline(make_bundle("recipes", reader)) as p:
+        (found,) = p.say(text)
+        return found.text
 
 
-def test_a_text_is_the_query_and_an_object_is_the_intent(system: TestSystem) -> None:
-    assert answer(system, "one", "Last DEPLOY", definition=QUERY) == "last deploy"
+def test_a_text_is_the_query_and_an_object_is_the_intent() -> None:
+    assert answer("Last DEPLOY", definition=QUERY) == "last deploy"
     intent = json.dumps({"keywords": ["Contact", "Method"], "query": "x"})
-    assert answer(system, "two", intent, definition=QUERY) == "contact method"
+    assert answer(intent, definition=QUERY) == "contact method"
 
 
-def test_the_answer_is_the_final_output_or_the_whole_result(system: TestSystem) -> None:
-    items = answer(system, "items", "Tea", definition=QUERY, output="items")
-    result = json.loads(answer(system, "result", "Tea", definition=QUERY, output="result"))
+def test_the_answer_is_the_final_output_or_the_whole_result() -> None:
+    items = answer("Tea", definition=QUERY, output="items")
+    result = json.loads(answer("Tea", definition=QUERY, output="result"))
 
     assert json.loads(items) == "tea"
     assert (result["success"], result["formattedOutput"]) == (True, "tea")
     assert list(result["stepResults"]) == ["derive_query", "rewrite_query"]
 
 
-def test_a_recipe_that_fails_or_is_missing_answers_with_an_error(system: TestSystem) -> None:
-    failed = json.loads(answer(system, "failed", "x", definition=LOG))
-    missing = json.loads(answer(system, "missing", "x", recipe="none"))
+def test_a_recipe_that_fails_or_is_missing_answers_with_an_error() -> None:
+    failed = json.loads(answer("x", definition=LOG))
+    missing = json.loads(answer("x", recipe="none"))
 
     assert "nowhere" in failed["error"]
     assert "no recipe has the id 'none'" in missing["error"]
@@ -81,18 +77,18 @@ PREFERENCES: Json = {
 ADA: Json = {"user": {"user_id": "ada"}}
 
 
-def test_scope_variables_come_from_the_arguments_or_from_the_message(system: TestSystem) -> None:
+def test_scope_variables_come_from_the_arguments_or_from_the_message() -> None:
     other = json.dumps({"query": "x", "scope_variables": {"user": {"user_id": "ben"}}})
-    fixed = answer(system, "fixed", other, definition=PREFERENCES, scope_variables=ADA)
-    given = answer(system, "given", other, definition=PREFERENCES)
+    fixed = answer(other, definition=PREFERENCES, scope_variables=ADA)
+    given = answer(other, definition=PREFERENCES)
 
     assert "ada" in json.loads(fixed)["error"]
     assert "ben" in json.loads(given)["error"]
 
 
 @pytest.mark.parametrize("output", ["formatted", "items"])
-def test_an_answer_without_items_gives_the_warnings(system: TestSystem, output: str) -> None:
-    found = json.loads(answer(system, f"no-{output}", "x", definition=PREFERENCES, output=output))
+def test_an_answer_without_items_gives_the_warnings(output: str) -> None:
+    found = json.loads(answer("x", definition=PREFERENCES, output=output))
 
     assert [one["code"] for one in found["warnings"]] == ["unresolved"]
     assert "user_id" in found["warnings"][0]["message"]

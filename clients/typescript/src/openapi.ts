@@ -3273,6 +3273,10 @@ export interface components {
             revoked_at: string | null;
             /** In Force */
             in_force: boolean;
+            /** Parent */
+            parent: string | null;
+            /** Client */
+            client: string | null;
         };
         /** @description A new key. `key` is its text. `is_first`: HTTP requires a key from now on. */
         ApiKeyCreated: {
@@ -3292,6 +3296,10 @@ export interface components {
             revoked_at: string | null;
             /** In Force */
             in_force: boolean;
+            /** Parent */
+            parent: string | null;
+            /** Client */
+            client: string | null;
             /** Key */
             key: string;
             /** Is First */
@@ -20200,6 +20208,12 @@ export interface operations {
                      * @default
                      */
                     expires_at?: string | null;
+                    /**
+                     * Replace
+                     * @description Whether the messages replace those of the conversation and user.
+                     * @default false
+                     */
+                    replace?: boolean;
                 };
             };
         };

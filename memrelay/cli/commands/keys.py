@@ -140,9 +140,10 @@ def _split(texts: list[str]) -> list[str]:
 
 def _make_row(key: Key, now_ms: int) -> tuple[str, ...]:
     valid = "valid" if key.expires_at is None else f"valid until {moment(key.expires_at)}"
+    granted = f" (granted by {key.parent})" if key.parent else ""
     return (
         key.id,
-        key.name,
+        key.name + granted,
         ",".join(sorted(key.scopes)),
         ",".join(sorted(key.pipelines)),
         moment(key.created_at),

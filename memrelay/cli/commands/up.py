@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
+from typing import Annotated
 
 import typer
 
@@ -15,6 +16,7 @@ from memrelay.bus.client.url import Address
 from memrelay.bus.keys import swarm_key
 from memrelay.cli.composition import bus_name, bus_password_file, make_catalog
 from memrelay.cli.deployment import deploy, read_bundle
+from memrelay.cli.imports import load
 from memrelay.cli.options import JsonLog
 from memrelay.cli.process import POLL_INTERVAL_S, Service, serve
 from memrelay.cli.services import make_worker
@@ -28,6 +30,10 @@ from memrelay.web.console.examples import redis_cli
 
 SAMPLE_NAME = "memory_test"
 SAMPLE = Path(__file__).resolve().parent.parent.parent / "pipelines" / "memory_test.json"
+Reload = Annotated[
+    bool,
+    typer.Option("--reload", help="Load changed files of blocks.paths again while it runs."),
+]
 GREETING = """
 Memrelay serves the pipeline memory_test ({uid}).
 Open {url} in a browser, or use a second terminal in this folder:
@@ -49,12 +55,13 @@ Press Ctrl-C to stop. Messages and records are kept.
 """
 
 
-def up(*, as_json: JsonLog = False) -> None:
+def up(*, reload: Reload = False, as_json: JsonLog = False) -> None:
     """Start the embedded bus, a worker and the web server, and deploy the sample pipeline."""
+    make = load("memrelay.cli.reloading").make_reloading_worker if reload else make_worker
     # The web server stops first, so the worker still answers its open requests.
     serve(
         _make_web,
-        make_worker,
+        make,
         with_bus=True,
         prepare=partial(_deploy_sample, as_json=as_json),
         as_json=as_json,

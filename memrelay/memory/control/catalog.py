@@ -6,7 +6,7 @@ Its rate is low, and every process opens it.
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, TypeVar
 
 from memrelay.memory.control.database import ControlRows, Row, Sql
 from memrelay.memory.control.dead_letters import DeadLetters
@@ -15,6 +15,8 @@ from memrelay.memory.control.opening import open_database
 from memrelay.memory.control.precondition import ANYTHING, Precondition
 from memrelay.memory.control.system_file import NAME
 from memrelay.memory.errors import PreconditionNotMet
+
+Subject = TypeVar("Subject", bound=ControlRows)
 
 
 class Deployed(NamedTuple):
@@ -67,6 +69,10 @@ class Catalog(ControlRows):
         super().__init__(open_database(root, storage_url))
         self.dead_letters = DeadLetters(self._database)
         self.keys, self.sessions = Keys(self._database), Sessions(self._database)
+
+    def open_rows(self, subject: type[Subject]) -> Subject:
+        """Return the rows of a further subject, which only some programs use."""
+        return subject(self._database)
 
     async def __aenter__(self) -> Self:
         if self._is_remote:

@@ -84,10 +84,13 @@ TABLES = {
         "n",
     ),
     "keys": (
-        "id, name, digest, scopes, pipelines, created_at, expires_at, revoked_at",
+        "id, name, digest, scopes, pipelines, created_at, expires_at, revoked_at, parent, client, "
+        "resource",
         "created_at, rowid",
     ),
     "sessions": ("digest, key, expires_at", "rowid"),
+    "oauth_clients": ("id, name, redirect_uris, created_at, used_at", "created_at, id"),
+    "oauth_tokens": ("digest, key, kind, expires_at, used_at", "digest"),
 }
 
 

@@ -114,6 +114,8 @@ def to_json(key: Key, now_ms: int) -> dict[str, Any]:
         "expires_at": _format_optional(key.expires_at),
         "revoked_at": _format_optional(key.revoked_at),
         "in_force": not key.fault(now_ms),
+        "parent": key.parent or None,
+        "client": key.client or None,
     }
 
 

@@ -11,13 +11,19 @@ from hashlib import sha256
 from hmac import compare_digest
 from typing import NamedTuple, get_args
 
-from memrelay.memory.control.database import ControlRows
+from memrelay.memory.control.database import ControlRows, Sql
 from memrelay.memory.errors import MemoryFault
 from memrelay.memory.operations import Access
 
 # Every pipeline.
 ALL = "*"
 SCOPES: tuple[str, ...] = ("deploy", "publish", *get_args(Access))
+# The scopes that a user may grant to a client of OAuth, and those that it gets by default.
+GRANTABLE = ("search", "read", "write", "append", "delete")
+DEFAULT_SCOPES = ("search", "write")
+# A token of OAuth is a prefix for access or refresh, the id of its grant, and a secret.
+ACCESS_PREFIX = "mra_"
+TOKEN = re.compile(r"(mra|mrf)_([0-9a-f]{12})_([0-9a-f]{64})")
 # A key is `mr_<id>_<secret>`.
 FORM = re.compile(r"mr_([0-9a-f]{12})_([0-9a-f]{64})")
 
@@ -51,12 +57,24 @@ class Key(NamedTuple):
     expires_at: int | None
     # None: not revoked.
     revoked_at: int | None
+    # For a grant to an OAuth client, all "" otherwise: the id of the key whose holder gave it, the
+    # id of the client, and the path of the only resource that its tokens reach.
+    parent: str = ""
+    client: str = ""
+    resource: str = ""
 
     def fault(self, now_ms: int) -> str:
         """Return why the key is invalid, "" if it is valid."""
         if self.revoked_at is not None:
             return "was revoked"
         return "has expired" if self.expires_at is not None and self.expires_at <= now_ms else ""
+
+
+class AccessToken(NamedTuple):
+    """The stored part of an access token of OAuth. `expires_at` is Unix ms."""
+
+    digest: bytes
+    expires_at: int
 
 
 class NewKey(NamedTuple):
@@ -104,6 +122,23 @@ def check_key(keys: Mapping[str, Key], text: str, now_ms: int) -> Key:
 
 
 _COLUMNS = ", ".join(Key._fields)
+_MARKS = ", ".join("?" * len(Key._fields))
+
+
+async def insert_key(database: Sql, key: Key) -> None:
+    """Store a new key, inside a transaction."""
+    lists = " ".join(sorted(key.scopes)), " ".join(sorted(key.pipelines))
+    await database.change(
+        f"INSERT INTO keys({_COLUMNS}) VALUES ({_MARKS})", (*key[:3], *lists, *key[5:])
+    )
+
+
+async def revoke_key(database: Sql, ident: str, now_ms: int) -> bool:
+    """Revoke a key and the grants of its holder, inside a transaction. Return whether it exists."""
+    update = "UPDATE keys SET revoked_at = coalesce(revoked_at, ?) WHERE "
+    if ident:  # "" is the parent of every key that is no grant
+        await database.change(update + "parent = ?", (now_ms, ident))
+    return await database.change(update + "id = ?", (now_ms, ident)) > 0
 
 
 class Keys(ControlRows):
@@ -128,15 +163,11 @@ class Keys(ControlRows):
             new.expires_at,
             None,
         )
-        lists = " ".join(sorted(key.scopes)), " ".join(sorted(key.pipelines))
         async with self._database.changing() as database:
             is_first = not list(await database.fetch("SELECT 1 FROM keys LIMIT 1"))
             if only_first and not is_first:
                 raise KeysExist("another program created the first key; send a key now")
-            await database.change(
-                f"INSERT INTO keys({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                (*key[:3], *lists, *key[5:]),
-            )
+            await insert_key(database, key)
         return CreatedKey(key, f"mr_{key.id}_{secret}", is_first)
 
     async def every(self) -> list[Key]:
@@ -149,16 +180,17 @@ class Keys(ControlRows):
                 bytes(digest),
                 frozenset(scopes.split()),
                 frozenset(pipelines.split()),
-                *times,
+                *others,
             )
-            for ident, name, digest, scopes, pipelines, *times in rows
+            for ident, name, digest, scopes, pipelines, *others in rows
         ]
 
     async def revoke(self, ident: str, now_ms: int) -> bool:
-        """Revoke a key and return whether it exists. A revoked key keeps its first time."""
-        update = "UPDATE keys SET revoked_at = coalesce(revoked_at, ?) WHERE id = ?"
+        """Revoke a key with its grants and return whether it exists. A revoked key keeps its first
+        time.
+        """
         async with self._database.changing() as database:
-            return await database.change(update, (now_ms, ident)) > 0
+            return await revoke_key(database, ident, now_ms)
 
 
 # Maximum sessions per key. A new session ends the oldest.

@@ -51,11 +51,23 @@ IDENT = (
 )
 TRACES = "ALTER TABLE dead_letters ADD COLUMN traceparent text NOT NULL DEFAULT ''"
 WAYS_IN = "ALTER TABLE dead_letters ADD COLUMN via text NOT NULL DEFAULT ''"
+OAUTH = (
+    "ALTER TABLE keys ADD COLUMN parent text NOT NULL DEFAULT ''",
+    "ALTER TABLE keys ADD COLUMN client text NOT NULL DEFAULT ''",
+    "ALTER TABLE keys ADD COLUMN resource text NOT NULL DEFAULT ''",
+    "CREATE TABLE oauth_clients(id text PRIMARY KEY, name text NOT NULL, "
+    "redirect_uris text NOT NULL, created_at bigint NOT NULL, used_at bigint)",
+    "CREATE TABLE oauth_codes(digest bytea PRIMARY KEY, consent text NOT NULL, "
+    "expires_at bigint NOT NULL, used_at bigint, key text NOT NULL DEFAULT '')",
+    "CREATE TABLE oauth_tokens(digest bytea PRIMARY KEY, key text NOT NULL, kind text NOT NULL, "
+    "expires_at bigint NOT NULL, used_at bigint)",
+)
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (*FUNCTIONS, *TABLES),
     (IDENT,),
     (TRACES,),
     (WAYS_IN,),
+    OAUTH,
 )
 # A parameter as SQLite writes it.
 PARAMETER = re.compile(r"\?(\d*)")

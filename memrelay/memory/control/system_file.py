@@ -91,6 +91,18 @@ KEYS_AND_SESSIONS = (
 )
 TRACES = ("ALTER TABLE dead_letters ADD COLUMN traceparent TEXT NOT NULL DEFAULT ''",)
 WAYS_IN = ("ALTER TABLE dead_letters ADD COLUMN via TEXT NOT NULL DEFAULT ''",)
+# A grant to an OAuth client is a key with a parent. Codes, tokens and registered clients are rows.
+OAUTH = (
+    "ALTER TABLE keys ADD COLUMN parent TEXT NOT NULL DEFAULT ''",
+    "ALTER TABLE keys ADD COLUMN client TEXT NOT NULL DEFAULT ''",
+    "ALTER TABLE keys ADD COLUMN resource TEXT NOT NULL DEFAULT ''",
+    "CREATE TABLE oauth_clients(id TEXT PRIMARY KEY, name TEXT NOT NULL, "
+    "redirect_uris TEXT NOT NULL, created_at INTEGER NOT NULL, used_at INTEGER)",
+    "CREATE TABLE oauth_codes(digest BLOB PRIMARY KEY, consent TEXT NOT NULL, "
+    "expires_at INTEGER NOT NULL, used_at INTEGER, key TEXT NOT NULL DEFAULT '')",
+    "CREATE TABLE oauth_tokens(digest BLOB PRIMARY KEY, key TEXT NOT NULL, kind TEXT NOT NULL, "
+    "expires_at INTEGER NOT NULL, used_at INTEGER)",
+)
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     BUNDLES_AND_DEAD_LETTERS,
     VERSIONS,
@@ -98,6 +110,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     KEYS_AND_SESSIONS,
     TRACES,
     WAYS_IN,
+    OAUTH,
 )
 
 

@@ -1,19 +1,33 @@
 """Authentication by key or session, and authorization by scope and pipeline. Denies by default."""
 
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from hmac import compare_digest
 from typing import NamedTuple, Protocol
 
 from aiohttp import hdrs, web
 
 from memrelay.bus.streams.via import Via
 from memrelay.memory.control.catalog import Catalog
-from memrelay.memory.control.keys import ALL, SCOPES, InvalidKey, Key, Session, check_key, digest_of
+from memrelay.memory.control.keys import (
+    ACCESS_PREFIX,
+    ALL,
+    GRANTABLE,
+    SCOPES,
+    TOKEN,
+    AccessToken,
+    InvalidKey,
+    Key,
+    Session,
+    check_key,
+    digest_of,
+)
 from memrelay.memory.errors import StoreBroken, StoreBusy
 from memrelay.pipelines.check import CheckedAgent, CheckedBundle
 from memrelay.pipelines.secret_references import SecretResolver
 from memrelay.web.server.cached_read import CachedRead
 from memrelay.web.server.errors import NotAllowed, Unauthorized, Unavailable, no_pipeline
+from memrelay.web.server.options import OPTIONS
 
 COOKIE = "memrelay_session"
 # Some clients send a key here instead of in Authorization.
@@ -23,6 +37,13 @@ NO_KEY = (
     "(create one with `memrelay keys create`)"
 )
 NO_SESSION = "your session has ended; log in again at /login"
+UNKNOWN_TOKEN = (
+    "the access token is unknown, expired or revoked; refresh it, or start the authorization again"
+)
+
+
+class UnknownToken(Unauthorized):
+    """An access token of OAuth is not among those that were read last."""
 
 
 class TokenIdentity(NamedTuple):
@@ -35,12 +56,30 @@ class TokenIdentity(NamedTuple):
     user: str
 
 
+class Grant(NamedTuple):
+    """What limits an access token of OAuth, besides scopes and pipelines.
+
+    `resource` is the path below the base path that the token reaches, `/mcp` or `/mcp/UID`.
+    `more_scopes` are those that the client may ask its user for: the user's key has them.
+    """
+
+    resource: str
+    more_scopes: frozenset[str]
+
+    def covers(self, path: str) -> bool:
+        """Return whether the token reaches a path. A pipeline's toolsets are below its path."""
+        return path == self.resource or (
+            self.resource.count("/") > 1 and path.startswith(f"{self.resource}/")
+        )
+
+
 class Caller(NamedTuple):
     """A client's permissions.
 
     `pipelines` holds uids, or only ALL. `key` is "" without a key. `name` is that of the key, or
     `jwt:` and the agent or service of a JWT. `expires_at` is in Unix ms, None for never. `session`
-    is the digest of a browser's session token. `token` is set for a caller with a JWT.
+    is the digest of a browser's session token. `token` is set for a caller with a JWT, and `grant`
+    for one with an access token of OAuth, whose `key` is that of the grant.
     """
 
     scopes: frozenset[str]
@@ -50,6 +89,7 @@ class Caller(NamedTuple):
     expires_at: int | None = None
     session: bytes = b""
     token: TokenIdentity | None = None
+    grant: Grant | None = None
 
     @property
     def is_service(self) -> bool:
@@ -92,6 +132,8 @@ class Caller(NamedTuple):
             owned = ", ".join(sorted(self.scopes)) or "none"
             needed = " or ".join(f'"{scope}"' for scope in scopes)
             credential = "key" if self.token is None else "JWT"
+            if self.grant is not None:
+                credential = "access token"
             raise NotAllowed(f"this needs the scope {needed}. The {credential} has {owned}")
 
     def check_pipeline(self, uid: str) -> None:
@@ -177,10 +219,11 @@ ANONYMOUS = Caller(frozenset(), frozenset())
 
 
 class Credentials(NamedTuple):
-    """All keys and sessions at one moment."""
+    """All keys and sessions at one moment, and the access tokens by the ids of their grants."""
 
     keys: dict[str, Key]
     sessions: dict[bytes, Session]
+    tokens: Mapping[str, Sequence[AccessToken]] = {}
 
     def find_fault(self, caller: Caller, now_ms: int) -> str:
         """Return why an earlier caller no longer has access, or ""."""
@@ -190,8 +233,17 @@ class Credentials(NamedTuple):
             return "a key is required now" if self.keys else ""
         if caller.session and not self._find_session(caller.session, now_ms):
             return "the session has ended"
-        fault = self.keys[caller.key].fault(now_ms) if caller.key in self.keys else "is gone"
+        if caller.grant is not None and (caller.expires_at or 0) <= now_ms:
+            return "the access token has expired"
+        fault = self._find_key_fault(caller.key, now_ms)
         return f"the key {fault}" if fault else ""
+
+    def _find_key_fault(self, ident: str, now_ms: int) -> str:
+        """Return why a key, or the user's key of a grant, is invalid; "" if it is valid."""
+        key = self.keys.get(ident)
+        if key is None:
+            return "is gone"
+        return key.fault(now_ms) or (key.parent and self._find_key_fault(key.parent, now_ms))
 
     def _find_session(self, digest: bytes, now_ms: int) -> Session | None:
         found = self.sessions.get(digest)
@@ -214,6 +266,25 @@ class Credentials(NamedTuple):
             raise Unauthorized(str(error)) from error
         return Caller(key.scopes, key.pipelines, key.id, key.name, key.expires_at)
 
+    def authenticate_token(self, given: str, path: str, now_ms: int) -> Caller:
+        """Return the owner of an access token of OAuth for a request to `path`.
+
+        Raises UnknownToken, and Unauthorized: it is for another path.
+        """
+        form = TOKEN.fullmatch(given)
+        key = self.keys.get(form[2]) if form is not None else None
+        if form is None or key is None:
+            raise UnknownToken(UNKNOWN_TOKEN)
+        digest = digest_of(form[3])
+        found = [one for one in self.tokens.get(key.id, ()) if compare_digest(one.digest, digest)]
+        if not found or found[0].expires_at <= now_ms or self._find_key_fault(key.id, now_ms):
+            raise UnknownToken(UNKNOWN_TOKEN)
+        more = self.keys[key.parent].scopes & frozenset(GRANTABLE) - key.scopes
+        grant = Grant(key.resource, more)
+        if not grant.covers(path):
+            raise Unauthorized(f"the access token is for {key.resource} only")
+        return Caller(key.scopes, key.pipelines, key.id, key.name, found[0].expires_at, grant=grant)
+
 
 # The caller of a request with a JWT, so that each request verifies it once.
 _VERIFIED = web.RequestKey("verified_caller", Caller)
@@ -232,11 +303,19 @@ class TokenVerifier(Protocol):
         """Return the caller of a JWT. Raises Unauthorized and Unavailable."""
 
 
+class TokenRows(Protocol):
+    """The access tokens of OAuth in the control plane."""
+
+    async def list_access_tokens(self) -> Mapping[str, Sequence[AccessToken]]:
+        """Return the tokens by the ids of their grants."""
+
+
 class Authorizer:
     """Identifies callers, from keys and sessions that are at most one second old.
 
     `on_loopback`: only this machine reaches the server. If false, every caller needs a key.
-    `tokens` verifies JWTs, None if no issuer is configured. `clock` returns Unix seconds.
+    `tokens` verifies JWTs, None if no issuer is configured. `oauth` has the access tokens of OAuth,
+    None if it is off. `clock` returns Unix seconds.
     """
 
     def __init__(
@@ -245,10 +324,11 @@ class Authorizer:
         *,
         on_loopback: bool,
         tokens: TokenVerifier | None = None,
+        oauth: TokenRows | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._catalog, self._on_loopback, self._clock = catalog, on_loopback, clock
-        self._tokens = tokens
+        self._tokens, self._oauth = tokens, oauth
         self._cache = CachedRead(self._read)
         self._last_read = Credentials({}, {})
 
@@ -264,7 +344,9 @@ class Authorizer:
     async def _read(self) -> Credentials:
         keys, sessions = await self._catalog.keys.every(), await self._catalog.sessions.every()
         self._last_read = Credentials(
-            {key.id: key for key in keys}, {session.digest: session for session in sessions}
+            {key.id: key for key in keys},
+            {session.digest: session for session in sessions},
+            await self._oauth.list_access_tokens() if self._oauth is not None else {},
         )
         return self._last_read
 
@@ -277,9 +359,13 @@ class Authorizer:
 
         A JWT is always verified, also on loopback without keys.
         """
-        return await self._verify_token(request) or self._identify(
-            request, await self.get_credentials()
-        )
+        verified = await self._verify_token(request)
+        if verified is not None:
+            return verified
+        try:
+            return self._identify(request, await self.get_credentials())
+        except UnknownToken:  # another server may have issued it a moment ago
+            return self._identify(request, await self.get_credentials(refresh=True))
 
     async def _verify_token(self, request: web.Request) -> Caller | None:
         """Return the caller of a JWT, None without one. Raises Unauthorized and Unavailable."""
@@ -294,6 +380,9 @@ class Authorizer:
     def _identify(self, request: web.Request, credentials: Credentials) -> Caller:
         if not credentials.keys and self._on_loopback:
             return LOCAL_CALLER
+        if get_bearer_token(request).startswith(ACCESS_PREFIX):
+            path = request.path.removeprefix(request.app[OPTIONS].base_path)
+            return credentials.authenticate_token(get_bearer_token(request), path, self.now_ms)
         if key := get_credential(request):
             return credentials.authenticate_key(key, self.now_ms)
         if token := request.cookies.get(COOKIE):

@@ -48,8 +48,8 @@ CONTENT_TYPES = {
 CACHE_FOREVER = "public, max-age=31536000, immutable"
 # Pages to which the login may redirect.
 PAGE_PATHS = re.compile(
-    r"/((pipelines|memories|dead-letters|keys|status|find|docs)(/[A-Za-z0-9._~%:-]{1,200}){0,4})?"
-    r"(\?[!-~]{0,1000})?"
+    r"/((pipelines|memories|dead-letters|keys|status|find|docs|oauth)(/[A-Za-z0-9._~%:-]{1,200}){0,4})?"
+    r"(\?[!-~]{0,2000})?"
 )
 VERSION = version("memrelay")
 STATUS_TIMEOUT_S = 1.0
@@ -408,7 +408,8 @@ async def show_missing_page(request: web.Request, handler: Handler) -> web.Strea
         return await handler(request)
     if "text/html" not in request.headers.get(hdrs.ACCEPT, ""):
         return await handler(request)
-    hint = find_path_hint(request.path, NotFound.status)
+    has_oauth = request.app[OPTIONS].has_oauth
+    hint = find_path_hint(request.path, NotFound.status, has_oauth=has_oauth)
     problem = NotFound(hint.detail if hint else "There is no page at this address.")
     return _render_error(request, problem, title="Page not found")
 

@@ -19,7 +19,7 @@ from memrelay.web.services import get_services
 PAGE = Page("Log in", "/login", scopes=())
 routes = web.RouteTableDef()
 SESSION_S = 12 * 3600
-MAX_FORM_FIELDS, MAX_FORM_BYTES = 4, 4096
+MAX_FORM_FIELDS, MAX_FORM_BYTES = 4, 8192
 
 
 @routes.get("/login")

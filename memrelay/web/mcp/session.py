@@ -2,7 +2,7 @@
 
 from asyncio import Transport
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 from memrelay.web.mcp.change_reader import ChangeReaders
@@ -60,6 +60,10 @@ class Session:
     transport: Transport | None = None
     # Time zone of the client's user, for calls that name none; "" for the pipeline's.
     timezone: str = ""
+    # With an access token of OAuth: the scopes that the client may ask its user for.
+    more_scopes: frozenset[str] = frozenset()
+    # Those of them that a call lacked.
+    lacked: set[str] = field(default_factory=set)
 
     @property
     def takes_pipeline(self) -> bool:
@@ -70,6 +74,10 @@ class Session:
     def any_target(self) -> Target:
         """A target that only answers `may_call`, which is the same in every pipeline."""
         return self.make_target(self.uid or "")
+
+    def note_lacking(self, scopes: Sequence[str]) -> None:
+        """Note that a call lacked one of several scopes."""
+        self.lacked.update([one for one in scopes if one in self.more_scopes][:1])
 
     async def find_target(self, given: str | None = None) -> Target:
         """Return the target of a call. `given` is its argument `pipeline`: a uid, or a name that

@@ -63,7 +63,7 @@ class ToolHandlers:
         shown = [
             _describe_tool(tool, takes_pipeline, is_required)
             for tool in self._listed
-            if may_use(tool, target)
+            if may_use(tool, target) or not session.more_scopes.isdisjoint(_list_scopes(tool))
         ]
         if shown and is_required:
             # Once for all tools: each description costs tokens in every conversation.
@@ -93,8 +93,8 @@ def may_use(tool: Tool, target: Target) -> bool:
 async def run_tool(session: Session, tool: Tool, arguments: JsonObject) -> types.CallToolResult:
     """Run a tool and return its result. Raises ToolError."""
     if not may_use(tool, session.any_target):
-        scopes = [scope for name in tool.operations for scope in scopes_of(known_operation(name))]
-        needed = " or ".join(dict.fromkeys(scopes))
+        session.note_lacking(_list_scopes(tool))
+        needed = " or ".join(_list_scopes(tool))
         raise refuse(f"{tool.name} needs a key with the scope {needed}; use such a key")
     arguments = read_arguments(tool, arguments, takes_pipeline=session.takes_pipeline)
     pipeline = None
@@ -107,6 +107,12 @@ async def run_tool(session: Session, tool: Tool, arguments: JsonObject) -> types
     return types.CallToolResult(
         content=[types.TextContent(type="text", text=text)], structured_content=value
     )
+
+
+def _list_scopes(tool: Tool) -> list[str]:
+    """Return the scopes of which a tool needs one."""
+    scopes = [scope for name in tool.operations for scope in scopes_of(known_operation(name))]
+    return list(dict.fromkeys(scopes))
 
 
 @cache

@@ -300,6 +300,9 @@ class ApiKey(TypedDict):
     expires_at: str | None
     revoked_at: str | None
     in_force: bool
+    # For a grant to an OAuth client: the id of the user's key, and the id of the client.
+    parent: str | None
+    client: str | None
 
 
 @exact

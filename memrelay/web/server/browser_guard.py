@@ -30,7 +30,7 @@ from memrelay.web.server.options import OPTIONS, WebOptions
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 # Paths to which the console's own pages send forms.
-FORM_PATHS = ("/login", "/logout")
+FORM_PATHS = ("/login", "/logout", "/oauth/consent")
 # Paths that orchestrators and load balancers probe, often by the address of the server.
 PROBE_PATHS = ("/live", "/ready", "/healthz")
 DEFAULT_PORTS = {"http": ":80", "https": ":443"}

@@ -3,6 +3,7 @@
 import logging
 import os
 import re
+from collections.abc import Iterable
 from http import HTTPStatus
 from math import ceil
 from typing import Any, ClassVar
@@ -17,6 +18,7 @@ from memrelay.bus.errors import BusBusy, BusError, BusRefused, NoOwner
 from memrelay.logs import get_logger
 from memrelay.memory.errors import StoreBroken, StoreBusy
 from memrelay.memory.stopped_writes import describe_stopped
+from memrelay.web.server.options import OPTIONS
 from memrelay.web.server.path_hints import find_path_hint
 
 log = get_logger(__name__)
@@ -114,6 +116,29 @@ class NotAllowed(Problem):
     """The key is valid but lacks the scope or the pipeline."""
 
     status, title = 403, "Not allowed"
+
+
+class InsufficientScope(NotAllowed):
+    """The access token of OAuth lacks scopes that its client may ask the user for.
+
+    `scopes` are those that the client should ask for: the granted ones and the missing ones.
+    """
+
+    def __init__(self, scopes: Iterable[str]) -> None:
+        text = " ".join(sorted(scopes))
+        super().__init__(
+            f"the call needs a scope that you have not granted; connect again with: {text}",
+            error="insufficient_scope",
+        )
+        self._scopes = text
+
+    def as_response(self) -> web.Response:
+        """Build the response, whose header lets a client start the authorization again."""
+        response = super().as_response()
+        response.headers[hdrs.WWW_AUTHENTICATE] = (
+            f'Bearer error="insufficient_scope", scope="{self._scopes}"'
+        )
+        return response
 
 
 class NotFound(Problem):
@@ -275,7 +300,7 @@ async def handle_errors(request: web.Request, handler: Handler) -> web.StreamRes
     except Problem as fault:
         return fault.as_response()
     except web.HTTPException as fault:
-        return _convert_aiohttp_error(request.path, fault)
+        return _convert_aiohttp_error(request, fault)
     except web.RequestPayloadError as fault:
         return problem_response(400, BadRequest.title, f"the body cannot be read: {fault}", {})
     except (ConnectionResetError, ConnectionAbortedError):
@@ -300,11 +325,12 @@ def _route_template(request: web.Request) -> str:
     return "" if resource is None else resource.canonical
 
 
-def _convert_aiohttp_error(path: str, fault: web.HTTPException) -> web.StreamResponse:
+def _convert_aiohttp_error(request: web.Request, fault: web.HTTPException) -> web.StreamResponse:
     """Convert aiohttp's own errors (unknown path, wrong method). Redirects are raised again."""
     if fault.status < 400:
         raise fault
-    detail, members = find_path_hint(path, fault.status) or (
+    has_oauth = request.app[OPTIONS].has_oauth
+    detail, members = find_path_hint(request.path, fault.status, has_oauth=has_oauth) or (
         _DETAILS.get(fault.status, fault.text or fault.reason),
         {},
     )

@@ -6,6 +6,7 @@ from ipaddress import IPv4Network, IPv6Network
 from aiohttp import web
 
 from memrelay.bus.streams.ingress import IngressLimits
+from memrelay.guarded_http.rules import PUBLIC_ONLY, OutgoingRules
 from memrelay.memory.engine.retention import HISTORY_DAYS
 from memrelay.memory.engine.time_zones import DEFAULT_ZONE
 from memrelay.memory.seal_keys import SealKeys, make_seal_keys
@@ -76,6 +77,10 @@ class WebOptions:
     timezone: str = DEFAULT_ZONE
     # Whether this process exports traces.
     has_tracing: bool = False
+    # Whether it is an authorization server of OAuth for clients of MCP.
+    has_oauth: bool = False
+    # The rules for requests to other servers.
+    outgoing: OutgoingRules = PUBLIC_ONLY
 
 
 OPTIONS = web.AppKey("options", WebOptions)

@@ -14,8 +14,19 @@ class PathHint(NamedTuple):
 
 
 NO_OAUTH = (
-    "this server has no OAuth; create a key with `memrelay keys create` and let the client send "
-    "it as the header `Authorization: Bearer KEY`, or start `memrelay mcp UID` over stdio"
+    "this server has no OAuth, which needs `web.public_url` with https; or create a key with "
+    "`memrelay keys create` and let the client send it as the header `Authorization: Bearer KEY`, "
+    "or start `memrelay mcp UID` over stdio"
+)
+HAS_OAUTH = (
+    "nothing of OAuth is at this path; give the client the URL of MCP, such as /mcp/UID, and it "
+    "finds the rest in /.well-known/oauth-protected-resource/mcp/UID and "
+    "/.well-known/oauth-authorization-server"
+)
+# The paths of OAuth that clients try.
+OAUTH = re.compile(
+    r"(?:/mcp(?:/[^/]+)?)?/(?:\.well-known/(?:oauth-[a-z-]+|openid-configuration)(?:/.*)?|"
+    r"register|authorize|token)"
 )
 HINTS = (
     (
@@ -25,14 +36,6 @@ HINTS = (
             f"`http`) in the client: {MCP_URL}",
             {},
         ),
-    ),
-    (
-        # The fields `error` and `error_description` are those that OAuth clients show.
-        re.compile(
-            r"(?:/mcp(?:/[^/]+)?)?/(?:\.well-known/(?:oauth-[a-z-]+|openid-configuration)(?:/.*)?|"
-            r"register|authorize|token)"
-        ),
-        PathHint(NO_OAUTH, {"error": "invalid_request", "error_description": NO_OAUTH}),
     ),
     (re.compile(r"/p/[^/]+/mcp(?:/.*)?"), PathHint(f"there is no /p/UID/mcp; {MCP_URL}", {})),
 )
@@ -47,7 +50,11 @@ POST_ONLY = (
 )
 
 
-def find_path_hint(path: str, status: int) -> PathHint | None:
+def find_path_hint(path: str, status: int, *, has_oauth: bool) -> PathHint | None:
     """Return the explanation of a path, for a response with status 404 or 405; None for none."""
+    if status == 404 and OAUTH.fullmatch(path):
+        detail = HAS_OAUTH if has_oauth else NO_OAUTH
+        # These fields are those that OAuth clients show.
+        return PathHint(detail, {"error": "invalid_request", "error_description": detail})
     hints = {404: HINTS, 405: (POST_ONLY,)}.get(status, ())
     return next((hint for pattern, hint in hints if pattern.fullmatch(path)), None)

@@ -8,12 +8,11 @@ from heapq import heapify, heappop, heappush
 from itertools import count
 from typing import NamedTuple
 
-from memrelay.blocks.contract import AsyncBlock
 from memrelay.logs import get_logger
 from memrelay.memory.engine.inbox import Pending
 from memrelay.pipelines.plan import Plan
 from memrelay.worker.deferred_calls.runner import DeferredCallRunner, Ended
-from memrelay.worker.deferred_calls.stored import parse_order
+from memrelay.worker.deferred_calls.stored import name_conversation
 from memrelay.worker.limits import WorkerLimits
 from memrelay.worker.run.inputs import parse_arrival
 
@@ -104,7 +103,7 @@ class OpenDeferredCalls:
     def add(self, deferred_call: OpenDeferredCall) -> None:
         """Execute a deferred call when it is its turn."""
         pending = deferred_call.pending
-        name = self.name_conversation(pending, deferred_call.plan)
+        name = name_conversation(pending, deferred_call.plan)
         conversation = self._conversations.setdefault(name, _Conversation())
         size = len(pending.data) + len(pending.request or b"")
         self._places[pending.id] = _Place(name, pending.pipeline, pending.agent)
@@ -117,7 +116,7 @@ class OpenDeferredCalls:
     def hold(self, pending: Pending, plan: Plan) -> None:
         """Keep others of the conversation waiting until the continuation of this call ends."""
         if pending.id not in self._places:
-            name = self.name_conversation(pending, plan)
+            name = name_conversation(pending, plan)
             self._places[pending.id] = _Place(name, pending.pipeline, pending.agent)
             self._conversations.setdefault(name, _Conversation()).holders.add(pending.id)
 
@@ -186,14 +185,6 @@ class OpenDeferredCalls:
         """End without the results that are missing. Deferred calls that run go on."""
         self._until_s = 0.0
         self._runner.leave(self._submitted)
-
-    def name_conversation(self, pending: Pending, plan: Plan) -> str:
-        """Return the name of the conversation of a call, within which calls are in order."""
-        subscriber = plan.subscriber(pending.agent)
-        executor = subscriber.executor if subscriber is not None else None
-        if isinstance(executor, AsyncBlock) and not executor.ordered:
-            return pending.id
-        return f"{pending.pipeline}/{pending.agent}/{parse_order(pending)}"
 
     def _start_next(self, conversation: _Conversation) -> None:
         if conversation.waiting and not conversation.holders and self._until_s is None:

@@ -280,8 +280,11 @@ def _call_in(loop: asyncio.AbstractEventLoop, end: Callable[[], None]) -> None:
 
 def _make_end(future: "Future[bytes]", secrets: SecretResolver) -> Ended:
     fault = CancelledError("it was cancelled") if future.cancelled() else future.exception()
-    if fault is None:
-        return Ended(future.result())
+    return Ended(future.result()) if fault is None else make_end(fault, secrets)
+
+
+def make_end(fault: BaseException, secrets: SecretResolver) -> Ended:
+    """Return the end of a deferred call that raised an exception."""
     name, transient = type(fault).__name__, fault if isinstance(fault, Transient) else None
     reason = f"{name}: {describe_error(fault, secrets)}"
     text = reason

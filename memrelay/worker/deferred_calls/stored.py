@@ -10,7 +10,7 @@ from pydantic_core import to_json
 from memrelay.blocks.contract import AsyncBlock, DeferredCall, Got
 from memrelay.bus.codec import decode_kept, encode_kept
 from memrelay.memory.engine.inbox import Pending
-from memrelay.pipelines.plan import PlannedAgent
+from memrelay.pipelines.plan import Plan, PlannedAgent
 
 DIGEST_BYTES = 16
 
@@ -47,6 +47,15 @@ def parse_order(pending: Pending) -> str:
     """Return the order of a row's deferred call, "" for the default."""
     order: str = orjson.loads(pending.request or b"{}")["order"]
     return order
+
+
+def name_conversation(pending: Pending, plan: Plan) -> str:
+    """Return the name of the conversation of a call, within which calls are in order."""
+    subscriber = plan.subscriber(pending.agent)
+    executor = subscriber.executor if subscriber is not None else None
+    if isinstance(executor, AsyncBlock) and not executor.ordered:
+        return pending.id
+    return f"{pending.pipeline}/{pending.agent}/{parse_order(pending)}"
 
 
 def make_request_digest(pending: Pending, subscriber: PlannedAgent) -> bytes:

@@ -19,7 +19,7 @@ from memrelay.bus.streams.via import NO_VIA, Via
 from memrelay.worker.run.outcome import Outcome, PublicMessageLimit
 
 
-class _PublicMessage(NamedTuple):
+class PublicMessage(NamedTuple):
     """A message on a public swarm.
 
     `origin` is the pipeline and id of the input that started the chain, `uid` the publisher.
@@ -33,8 +33,8 @@ class _PublicMessage(NamedTuple):
     traceparent: str
     via: Via
 
-    def pack_append(self, uid: str) -> bytes:
-        """Return the command that appends the message to a pipeline's input."""
+    def make_entry(self, uid: str) -> NewEntry:
+        """Return the entry with which a pipeline gets the message."""
         return NewEntry(
             uid,
             self.data,
@@ -45,7 +45,7 @@ class _PublicMessage(NamedTuple):
             origin=self.origin,
             traceparent=self.traceparent,
             via=self.via,
-        ).pack()
+        )
 
 
 class PublicFanout:
@@ -70,12 +70,12 @@ class PublicFanout:
         """
         waiting: list[bytes] = []
         size, listeners = 0, dict[str, list[str]]()
-        for message in _find_public(outcomes, self._public_limit):
+        for message in find_public(outcomes, self._public_limit):
             swarm = message.swarm.name
             if swarm not in listeners:
                 listeners[swarm] = await list_listeners(self._control, swarm)
             for uid in listeners[swarm]:
-                waiting.append(message.pack_append(uid))
+                waiting.append(message.make_entry(uid).pack())
                 size += len(waiting[-1])
                 if size > MOST_BYTES:
                     log_refusals(await self._writer.send(waiting, len(waiting)), [message.uid])
@@ -83,9 +83,9 @@ class PublicFanout:
         return waiting
 
 
-def _find_public(
+def find_public(
     outcomes: Iterable[Outcome], public_limit: PublicMessageLimit
-) -> Iterator[_PublicMessage]:
+) -> Iterator[PublicMessage]:
     """Yield the public messages in order.
 
     Their ids get the pipeline's uid in front, because all pipelines share a public swarm's log.
@@ -106,4 +106,4 @@ def _find_public(
             # Another pipeline must not trust the signatures that this one checks.
             via = Via(key=outcome.via.key) if outcome.via.key else NO_VIA
             about = origin, outcome.uid, outcome.traceparent, via
-            yield _PublicMessage(swarm, mid, data, *about)
+            yield PublicMessage(swarm, mid, data, *about)

@@ -81,7 +81,7 @@ class Timers:
             if timer.schedule is not None:
                 return await self._run_slot(uid, timer, timer.schedule)
             left_ms = await tick(
-                self._connection, uid, timer.agent.alias, timer.interval_ms, _make_entry(timer)
+                self._connection, uid, timer.agent.alias, timer.interval_ms, make_tick(timer)
             )
         except BusRefused as error:
             log.warning(
@@ -102,12 +102,12 @@ class Timers:
             slot_ms = schedule.find_last(oldest_ms, now_ms) or 0
             slot = Slot(timer.agent.alias, schedule.key, slot_ms, min(settled_ms, now_ms))
             next_ms = schedule.find_next(now_ms) or now_ms + CATCH_UP_MS
-            if await run_slot(self._connection, uid, slot, _make_entry(timer)):
+            if await run_slot(self._connection, uid, slot, make_tick(timer)):
                 self._between[key] = slot_ms or now_ms, next_ms
         return min((next_ms - now_ms) / 1000 + MARGIN_S, LONGEST_WAIT_S)
 
 
-def _make_entry(timer: Timer) -> bytes:
+def make_tick(timer: Timer) -> bytes:
     """Return the envelope of an empty message from the agent itself."""
     part = Part(timer.agent.username, "")
     agent = timer.agent

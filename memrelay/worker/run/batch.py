@@ -50,6 +50,7 @@ from memrelay.worker.run.inputs import Call, Entry, Input, Work, decode_entry
 from memrelay.worker.run.outcome import Outcome, PublicMessageLimit, failed_outcome, new_outcome
 from memrelay.worker.run.policies import redact_input, redact_text, redact_work
 from memrelay.worker.run.retries import Delayed, Retries
+from memrelay.worker.waiting import system_time_ms
 
 log = get_logger(__name__)
 DAY_MS = 86_400_000
@@ -93,6 +94,8 @@ class BatchContext:
     public_limit: PublicMessageLimit
     secrets: SecretResolver = NO_SECRETS
     checkpoint: Checkpoint = lambda step: None
+    # The time by which `wf_flow` counts, Unix ms.
+    clock: Callable[[], int] = system_time_ms
 
 
 class Batch:
@@ -143,7 +146,9 @@ class Batch:
         began = time.perf_counter()
         self._until_s = began + self._limits.batch_s
         self._stores, context, limits = stores, self._context, self._limits
-        self._cascade = Cascade(stores, limits, context.public_limit, context.secrets)
+        self._cascade = Cascade(
+            stores, limits, context.public_limit, context.secrets, context.clock
+        )
         self._earlier = EarlierRuns(stores, self._cascade, self._former, context.settled, limits)
         while self._has_room:
             count = self._count_together()

@@ -4,6 +4,7 @@ Relays run in memory and memory blocks inside the transaction of one store. A st
 another store becomes a continuation.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -37,6 +38,7 @@ from memrelay.worker.run.flow_gate import FlowGate, Parked
 from memrelay.worker.run.inputs import STEP_MARK, Input, Published
 from memrelay.worker.run.outcome import Outcome, PublicMessageLimit, new_outcome
 from memrelay.worker.run.policies import answer_stopped, redact_message
+from memrelay.worker.waiting import system_time_ms
 
 if TYPE_CHECKING:
     from memrelay.memory.engine.open_for_read import ReadOnlyStore
@@ -49,6 +51,7 @@ class Cascade:
     """Runs inputs one after the other, without a commit. After a rollback they can run again.
 
     `stores` belong to the calling thread. The first message for a store begins its transaction.
+    `wf_flow` counts by `clock`, in Unix ms.
     """
 
     def __init__(
@@ -57,8 +60,10 @@ class Cascade:
         limits: WorkerLimits,
         public_limit: PublicMessageLimit,
         secrets: SecretResolver = NO_SECRETS,
+        clock: Callable[[], int] = system_time_ms,
     ) -> None:
         self._stores, self._public_limit, self._secrets = stores, public_limit, secrets
+        self._clock = clock
         self._bounds, self._limits = Limits(limits.message_bytes), limits
         self._max_hops = limits.max_hops
         self._max_bytes = max(limits.cascade_bytes, 4 * limits.message_bytes)
@@ -116,7 +121,7 @@ class Cascade:
         """Deliver the message of a webhook or continuation, which is not published itself."""
         subscriber = work.plan.subscriber(work.only_agent)
         if work.flow:
-            subscriber = _pass_gate(subscriber, work)
+            subscriber = _pass_gate(subscriber, work, self._clock)
         if subscriber is not None and subscriber.wants(work.message.text):
             if work.got is not None:
                 subscriber = replace(subscriber, handle=resume(subscriber, work.got))
@@ -159,7 +164,7 @@ class Cascade:
             return
         if answer.__class__ is not Message:
             if isinstance(answer, Flow):
-                gate = FlowGate(answer, subscriber.block_handle)
+                gate = FlowGate(answer, subscriber.block_handle, self._clock)
                 gated = replace(subscriber, handle=gate.admit)  # type: ignore[arg-type]
                 self._deliver(gated, swarm, message, hop)
             elif isinstance(answer, Parked):
@@ -346,13 +351,15 @@ class Cascade:
         return derive_guid(self._work.plan.uid, self._work.id, alias, self._guids)
 
 
-def _pass_gate(subscriber: PlannedAgent | None, work: Input) -> PlannedAgent:
+def _pass_gate(
+    subscriber: PlannedAgent | None, work: Input, clock: Callable[[], int]
+) -> PlannedAgent:
     """Return the agent whose block gets a message that has waited. Raises AgentRemoved."""
     if subscriber is None:
         raise AgentRemoved(work.only_agent)
     if subscriber.flow is None:
         return subscriber
-    gate = FlowGate(subscriber.flow, subscriber.block_handle)
+    gate = FlowGate(subscriber.flow, subscriber.block_handle, clock)
     return replace(subscriber, handle=gate.release(work.flow, work.key))
 
 

@@ -19,7 +19,11 @@ from memrelay.memory.engine.stores import OpenStores
 from memrelay.pipelines.plan import Plan
 from memrelay.worker.deferred_calls.open_deferred_calls import OpenDeferredCall, OpenDeferredCalls
 from memrelay.worker.deferred_calls.runner import Ended
-from memrelay.worker.deferred_calls.stored import make_request_digest, pack_error
+from memrelay.worker.deferred_calls.stored import (
+    make_request_digest,
+    name_conversation,
+    pack_error,
+)
 from memrelay.worker.errors import TooManyMessages
 from memrelay.worker.limits import WorkerLimits
 from memrelay.worker.run.busy_retry import BusyRetry
@@ -28,6 +32,7 @@ from memrelay.worker.run.outcome import NewDeadLetter, Outcome
 from memrelay.worker.run.retries import Delayed, pause_s
 from memrelay.worker.run.waiting_messages import WaitingMessages, find_stray, release
 from memrelay.worker.shared import WorkerContext
+from memrelay.worker.waiting import system_time_ms
 
 log = get_logger(__name__)
 # The weight of a death of the worker in the code of a deferred call. Any other death, such as that
@@ -166,7 +171,7 @@ class Continuations:
 
         Of open deferred calls, the first ones may have ended the worker.
         """
-        find = partial(_find_pending, names=stores, uids=uids, plans=self._plans)
+        find = partial(find_pending, names=stores, uids=uids, plans=self._plans)
         found = await self._retry.in_thread(find)
         for memory_id in stores:
             self.waiting.check(memory_id)
@@ -195,7 +200,7 @@ class Continuations:
         for pending, memory_id in deferred_calls:
             plan = await self._find_plan(pending)
             if plan is not None:
-                name = self.deferred_calls.name_conversation(pending, plan)
+                name = name_conversation(pending, plan)
                 heads.setdefault(name, (pending, memory_id))
         first = [*heads.values()][: self._shared.limits.deferred_calls]
         journal = self._shared.deferred_calls.journal
@@ -227,6 +232,7 @@ class Continuations:
                 plans=self._plans,
                 under_way=self.stores,
                 most=self._shared.limits.batch,
+                now_ms=system_time_ms(),
             )
             released = await self._retry.in_thread(find)
             self.waiting.note(memory_id, released.next_ms)
@@ -244,7 +250,7 @@ class Continuations:
 
     async def _keep_result(self, deferred_call: OpenDeferredCall, ended: Ended) -> None:
         pending, memory_id = deferred_call.pending, deferred_call.memory_id
-        now_ms = time.time_ns() // 1_000_000
+        now_ms = system_time_ms()
         if self.deferred_calls.is_dropped(pending.id):
             self._end_dropped(deferred_call)
             return
@@ -253,7 +259,7 @@ class Continuations:
         if fault is not None and attempts <= limits.retries:
             in_s = pause_s(fault, pending.id, attempts, limits)
             pending = pending._replace(due=now_ms + int(1000 * in_s), attempts=attempts)
-            await self._retry.in_thread(partial(_put_off, name=memory_id, pending=pending))
+            await self._retry.in_thread(partial(put_off_call, name=memory_id, pending=pending))
             self._shared.metrics.count_retried([pending.pipeline])
             self.deferred_calls.repeat(deferred_call._replace(pending=pending), in_s)
             return
@@ -319,7 +325,9 @@ class Continuations:
             if memory_id := self.stores.pop(outcome.key, ""):
                 finished.setdefault(memory_id, []).append(outcome)
         for memory_id, ended in finished.items():
-            await self._retry.in_thread(partial(_delete_pending, name=memory_id, outcomes=ended))
+            await self._retry.in_thread(
+                partial(delete_pending, name=memory_id, outcomes=ended, now_ms=system_time_ms())
+            )
             self._shared.checkpoint("continuations forgotten")
         if finished:
             self.waiting.check_again(finished)
@@ -396,7 +404,7 @@ def _exceed_limit(pending: Pending, memory_id: str, limits: WorkerLimits) -> Out
     )
 
 
-def _find_pending(
+def find_pending(
     stores: OpenStores, names: Sequence[str], uids: Collection[str], plans: Mapping[str, Plan]
 ) -> list[tuple[Pending, str]]:
     """Return each pending row of these pipelines with its store.
@@ -412,7 +420,8 @@ def _find_pending(
     ]
 
 
-def _put_off(stores: OpenStores, name: str, pending: Pending) -> None:
+def put_off_call(stores: OpenStores, name: str, pending: Pending) -> None:
+    """Store the attempts of a deferred call that is repeated later."""
     with stores.get(name).transaction() as store:
         store.pending.put_off(pending)
 
@@ -438,9 +447,12 @@ def _count_crashes(stores: OpenStores, name: str, weights: Mapping[str, int]) ->
         return store.inbox.count_deferred_call_attempts(weights)
 
 
-def _delete_pending(stores: OpenStores, name: str, outcomes: Sequence[Outcome]) -> None:
+def delete_pending(stores: OpenStores, name: str, outcomes: Sequence[Outcome], now_ms: int) -> None:
+    """Delete the pending rows of continuations that have ended. The results of deferred calls stay
+    for dead letters.
+    """
     failed = [outcome.key for outcome in outcomes if outcome.dead_letter is not None]
     with stores.get(name).transaction() as store:
         store.pending.remove(one.key for one in outcomes if one.dead_letter is None)
         if failed:
-            store.pending.park(failed, time.time_ns() // 1_000_000)
+            store.pending.park(failed, now_ms)

@@ -75,7 +75,7 @@ async def store_dead_letters(
     Return the added ones. Repeated calls have the same effect. `content_bytes` bounds the content
     of a pipeline's dead letters. Raises StoreBusy.
     """
-    added = [_to_letter(outcome, now_ms) for outcome in outcomes if outcome.dead_letter is not None]
+    added = [make_letter(one, now_ms) for one in outcomes if one.dead_letter is not None]
     for trimmed in await dead_letters.add(added, content_bytes) if added else ():
         log.warning(
             "dead_letters_trimmed",
@@ -95,7 +95,8 @@ async def store_dead_letters(
     return added
 
 
-def _to_letter(outcome: Outcome, now_ms: int) -> DeadLetter:
+def make_letter(outcome: Outcome, now_ms: int) -> DeadLetter:
+    """Return the dead letter of a failed input."""
     dead_letter = outcome.dead_letter
     assert dead_letter is not None
     return DeadLetter(

@@ -3,7 +3,7 @@
 The plan puts `Flow.hold` in the place of the block, so agents without it cost nothing more.
 """
 
-import time
+from collections.abc import Callable
 from functools import partial
 from hashlib import blake2b
 from typing import Any, NamedTuple
@@ -31,17 +31,17 @@ class Parked(NamedTuple):
 
 
 class FlowGate:
-    """Decides when the block of an agent with `wf_flow` is called."""
+    """Decides when the block of an agent with `wf_flow` is called. `clock` returns Unix ms."""
 
-    def __init__(self, flow: Flow, handle: Handle) -> None:
-        self.flow, self.handle = flow, handle
+    def __init__(self, flow: Flow, handle: Handle, clock: Callable[[], int]) -> None:
+        self.flow, self.handle, self._clock = flow, handle, clock
 
     def admit(self, call: Call, args: Any) -> Message | DeferredCall | Parked | None:
         """Call the block if the rate allows it at once. Otherwise let the message wait.
 
         Raises TooManyKeys, ExpressionFault, and the exceptions of the block.
         """
-        table, flow, now_ms = call.tx.table(FlowTable), self.flow, _now_ms()
+        table, flow, now_ms = call.tx.table(FlowTable), self.flow, self._clock()
         state = self._find_state(table, call, now_ms)
         if flow.has_only_rate and state.due is None and flow.count_free(state.starts, now_ms, 1):
             table.put(self._add_start(state, now_ms))
@@ -102,7 +102,7 @@ class FlowGate:
         self, key: bytes, ident: str, call: Call, args: Any
     ) -> Message | DeferredCall | None:
         """Call the block with a message that has waited, and with those of its batch."""
-        table, flow, now_ms = call.tx.table(FlowTable), self.flow, _now_ms()
+        table, flow, now_ms = call.tx.table(FlowTable), self.flow, self._clock()
         if not table.leave(ident):
             return None  # a later message has replaced it, or an erasure has deleted it
         state = table.find(key) or FlowKey(key, call.agent.pipeline, call.agent.alias)
@@ -167,7 +167,3 @@ class FlowGate:
 def _to_json(text: str) -> str:
     """Return a JSON text as it is, and any other text as a JSON string."""
     return text if is_json(text) else orjson.dumps(text).decode()
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000

@@ -4,7 +4,6 @@ The group takes over its stores, runs what was in flight, and clears the journal
 """
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Collection, Iterable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
@@ -22,6 +21,7 @@ from memrelay.worker.run.busy_retry import BusyRetry
 from memrelay.worker.run.inputs import parse_arrival
 from memrelay.worker.run.store_features import compose_stores
 from memrelay.worker.shared import WorkerContext
+from memrelay.worker.waiting import system_time_ms
 
 log = get_logger(__name__)
 
@@ -95,8 +95,9 @@ class Recovery:
     async def end(self) -> dict[str, list[str]]:
         """Clear the journal of attempts. Return, per store, the inputs that cannot come back."""
         self._retry.stores = self._stores
-        settled = await self._retry.in_thread(partial(_clear_attempts, names=self._stores))
-        recover = partial(_recover_models, names=self._stores, uids=[*self._first_stores])
+        settled = await self._retry.in_thread(partial(clear_attempts, names=self._stores))
+        uids, now_ms = [*self._first_stores], system_time_ms()
+        recover = partial(recover_models, names=self._stores, uids=uids, now_ms=now_ms)
         await self._retry.in_thread(recover)
         await self._move_keys(self._former)
         if self._former:
@@ -190,7 +191,7 @@ def _check_and_find(
     return found
 
 
-def _clear_attempts(stores: OpenStores, names: Sequence[str]) -> dict[str, list[str]]:
+def clear_attempts(stores: OpenStores, names: Sequence[str]) -> dict[str, list[str]]:
     """Return, per store, the inputs in its inbox that cannot come back.
 
     A continuation that a store still keeps can.
@@ -207,11 +208,12 @@ def _clear_attempts(stores: OpenStores, names: Sequence[str]) -> dict[str, list[
     }
 
 
-def _recover_models(stores: OpenStores, names: Sequence[str], uids: Sequence[str]) -> None:
+def recover_models(
+    stores: OpenStores, names: Sequence[str], uids: Sequence[str], now_ms: int
+) -> None:
     """Let the models end what belongs to deferred calls that no store keeps any more."""
     existing = [name for name in names if stores.exists(name)]
     running = {one.deferred_call_id for name in existing for one in stores.get(name).pending.all()}
-    now_ms = time.time_ns() // 1_000_000
     for hook in list_hooks("recover"):
         recover = load(hook)
         for uid, name in product(uids, existing):

@@ -9,6 +9,7 @@ from memrelay.memory.engine.inbox import Pending
 from memrelay.memory.engine.stores import OpenStores
 from memrelay.pipelines.flow import Flow
 from memrelay.pipelines.plan import Plan
+from memrelay.worker.waiting import system_time_ms
 
 # After a recovery, entries that have arrived meanwhile run before waiting messages. They may belong
 # to the same burst.
@@ -30,7 +31,7 @@ class WaitingMessages:
 
     def pause(self) -> None:
         """Release nothing for AFTER_RECOVERY_MS."""
-        self._not_before_ms = _now_ms() + AFTER_RECOVERY_MS
+        self._not_before_ms = system_time_ms() + AFTER_RECOVERY_MS
 
     def limit_pause_s(self, pause_s: float | None) -> float:
         """Return the pause, at most until the next message is due. A message must wait."""
@@ -56,7 +57,7 @@ class WaitingMessages:
 
     def take_due(self) -> list[str]:
         """Return the stores with messages that are due. The caller notes when the next ones are."""
-        now_ms = _now_ms()
+        now_ms = system_time_ms()
         if now_ms < self.next_ms:
             return []
         return [memory_id for memory_id, due_ms in self._due.items() if due_ms <= now_ms]
@@ -74,16 +75,18 @@ def release(
     memory_id: str,
     plans: Mapping[str, Plan],
     under_way: Collection[str],
+    *,
     most: int,
+    now_ms: int,
 ) -> Released:
-    """Return the due messages of a store that may run, at most about `most`.
+    """Return the messages of a store that are due at `now_ms` and may run, at most about `most`.
 
     A key with a message `under_way`, by its id, waits until that has ended. Raises StoreBusy.
     """
     if not stores.exists(memory_id):
         return Released([], 0)
     table = stores.get(memory_id).table(FlowTable)
-    now_ms, next_ms = _now_ms(), 0
+    next_ms = 0
     messages, empty = list[Pending](), list[bytes]()
     for state in table.list_waiting_keys():
         assert state.due is not None
@@ -107,7 +110,7 @@ def release(
         if len(messages) >= most:
             break  # the end of these messages is the next occasion
     if empty:
-        _note_empty(stores, memory_id, empty)
+        _note_empty(stores, memory_id, empty, now_ms)
     return Released(messages, next_ms)
 
 
@@ -117,14 +120,14 @@ def _find_flow(plan: Plan, alias: str, memory_id: str) -> Flow | None:
     return subscriber.flow if subscriber is not None and subscriber.store == memory_id else None
 
 
-def _note_empty(stores: OpenStores, memory_id: str, keys: Sequence[bytes]) -> None:
+def _note_empty(stores: OpenStores, memory_id: str, keys: Sequence[bytes], now_ms: int) -> None:
     """Note that keys have no waiting message: these became dead letters, or were erased."""
     with stores.get(memory_id).transaction() as store:
         table = store.table(FlowTable)
         for key in keys:
             if (state := table.find(key)) is not None:
                 table.put(state._replace(due=None))
-        table.forget_free(_now_ms())
+        table.forget_free(now_ms)
 
 
 def find_stray(stores: OpenStores, memory_id: str, plans: Mapping[str, Plan]) -> list[Pending]:
@@ -146,7 +149,3 @@ def find_stray(stores: OpenStores, memory_id: str, plans: Mapping[str, Plan]) ->
                 for one in pending.list_waiting(uid, alias)
             ]
     return found
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000

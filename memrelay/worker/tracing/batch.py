@@ -52,7 +52,9 @@ class TracedBatch(Batch):
     def run(self, stores: OpenStores) -> BatchResult:
         """Commit everything that can run, as `Batch.run` does."""
         context = self._context
-        self._traced = TracedCascade(stores, self._limits, context.public_limit, context.secrets)
+        self._traced = TracedCascade(
+            stores, self._limits, context.public_limit, context.secrets, context.clock
+        )
         return super().run(stores)
 
     def _run_together(self, count: int) -> tuple[int, Exception | SystemExit | None]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from agents import Agent, Runner, SessionSettings, SQLiteSession
+from agents import Agent, Runner, Session, SessionSettings, SQLiteSession
 from agents.testing import ModelCall, ModelStep, ScriptedModel, assistant_message, function_call
 from killing import add_until_killed, assert_kept
 from pages import EXAMPLES, read_program, run
@@ -117,6 +117,7 @@ def test_a_session_does_what_the_sqlite_session_of_the_sdk_does(tmp_path: Path) 
     theirs = SQLiteSession("chat", tmp_path / "theirs.db")
 
     async def compare(ours: MemrelaySession) -> None:
+        assert isinstance(ours, Session)
         for _ in range(150):
             step = choose.choice(["add", "add", "pop", "get", "limit", "clear"])
             if step == "add":

@@ -46,6 +46,9 @@ class KeyRow(NamedTuple):
     # Whether the session of the page belongs to the key.
     is_own: bool
     is_last_valid: bool
+    # For a grant to an OAuth client: the name of the user's key, and the id of the client.
+    parent: str
+    client: str
 
 
 class Lifetime(NamedTuple):
@@ -88,10 +91,13 @@ async def _list_rows(request: web.Request, names: Mapping[str, str]) -> list[Key
     authorizer, caller = get_services(request).authorizer, get_caller(request)
     keys = list((await authorizer.get_credentials()).keys.values())
     now_ms = authorizer.now_ms
-    valid = [key.id for key in keys if not key.fault(now_ms)]
+    valid = [key.id for key in keys if not key.parent and not key.fault(now_ms)]
+    key_names = {key.id: key.name for key in keys}
     rows = [
         _make_row(key, names, now_ms)._replace(
-            is_own=key.id == caller.key, is_last_valid=valid == [key.id]
+            is_own=key.id == caller.key,
+            is_last_valid=valid == [key.id],
+            parent=key_names.get(key.parent, ""),
         )
         for key in reversed(keys)
     ]
@@ -113,6 +119,8 @@ def _make_row(key: Key, names: Mapping[str, str], now_ms: int) -> KeyRow:
         "revoked" if is_revoked else "expired" if key.fault(now_ms) else "valid",
         is_own=False,
         is_last_valid=False,
+        parent="",
+        client=key.client,
     )
 
 

@@ -40,6 +40,7 @@ from memrelay.web.mcp.toolsets import FILES, GRAPH, MEMORY
 from memrelay.web.mcp.transports.bridge import AsgiApplication, serve_asgi
 from memrelay.web.openapi.route_docs import ANY, documented
 from memrelay.web.server.errors import (
+    InsufficientScope,
     NotInstalled,
     Problem,
     RetryLater,
@@ -54,6 +55,8 @@ if TYPE_CHECKING:  # it loads the SDK
 
 MODULE = "memrelay.web.mcp.transports.applications"
 routes = web.RouteTableDef()
+# What the client of a request reaches.
+MCP_SESSION = web.RequestKey("mcp_session", Session)
 READERS = web.AppKey("readers", ChangeReaders)
 # How long the streams may take to tell their clients that the server stops.
 GRACE_S = 0.1
@@ -141,6 +144,7 @@ async def _serve_toolset(request: web.Request, toolset: str) -> web.StreamRespon
     uid = request.match_info.get("uid")
     if uid is not None:
         await get_services(request).directory.find(uid)
+    grant = get_caller(request).grant
     session = Session(
         toolset,
         partial(HttpTarget, request),
@@ -149,13 +153,18 @@ async def _serve_toolset(request: web.Request, toolset: str) -> web.StreamRespon
         readers=request.config_dict[READERS],
         transport=request.transport,
         timezone=_read_timezone(request),
+        more_scopes=grant.more_scopes if grant is not None else frozenset(),
     )
+    request[MCP_SESSION] = session
     body = await read_json_body(request)
     max_keys = get_services(request).options.json_keys
     if too_many_keys(body, max_keys):
         raise Unprocessable(f"the JSON has more than {max_keys} keys (web.max_json_keys)")
     application = await request.config_dict[APPLICATIONS].get(toolset)
-    return await serve_asgi(request, application, body, {SESSION: session})
+    response = await serve_asgi(request, application, body, {SESSION: session})
+    if session.lacked and not response.prepared:
+        raise InsufficientScope(get_caller(request).scopes | session.lacked)
+    return response
 
 
 def _read_timezone(request: web.Request) -> str:
@@ -218,8 +227,10 @@ class HttpTarget:
     async def _make_call(self, name: str, input: JsonObject, store: str, call_id: str) -> NewCall:
         """Return the call, if the caller's key has its access."""
         operation, request = all_operations()[name], self.request
-        caller = get_caller(request)
-        caller.check_any(scopes_of(operation), self.uid)
+        caller, scopes = get_caller(request), scopes_of(operation)
+        if caller.scopes.isdisjoint(scopes):
+            request[MCP_SESSION].note_lacking(scopes)
+        caller.check_any(scopes, self.uid)
         check_command(caller, operation, input)
         await get_services(request).directory.find(self.uid)
         return NewCall(

@@ -1,4 +1,6 @@
-"""Vectors in a rehearsal: made at once, and only once for each text of both sides."""
+"""Vectors without a bus: made at once, and only once for each text, such as of both sides of a
+rehearsal.
+"""
 
 import time
 from collections.abc import Sequence
@@ -20,7 +22,7 @@ MOST_KEPT = 50_000
 
 
 class Vectors:
-    """Makes the vectors of both sides. `made` is their number, and `took_s` their time."""
+    """Makes the vectors of stores. `made` is their number, and `took_s` their time."""
 
     def __init__(self, options: EmbeddingOptions) -> None:
         self._embedder = LazyEmbedder(options)

@@ -1,0 +1,1 @@
+"""Memrelay next to other memories, in one run on one machine (docs/comparison.md)."""

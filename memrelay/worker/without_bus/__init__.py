@@ -1,0 +1,1 @@
+"""Runs batches on stores without a bus, for rehearsals and tests."""

@@ -1,0 +1,152 @@
+"""Clients, codes, tokens and grants of OAuth in the control plane, on both databases."""
+
+import asyncio
+import sqlite3
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing
+from pathlib import Path
+
+import pytest
+
+from memrelay.memory.control.catalog import Catalog
+from memrelay.memory.control.database import copy_control_plane
+from memrelay.memory.control.keys import ALL, NewKey
+from memrelay.memory.control.oauth import (
+    MAX_CLIENTS,
+    UNUSED_CLIENT_MS,
+    Client,
+    Consent,
+    InvalidGrant,
+    Issued,
+    OAuthRows,
+    Redemption,
+    Renewal,
+)
+from memrelay.memory.control.opening import open_database
+from tests.memory.control.catalogs import ControlPlane
+
+NOW = 1_000_000
+REDIRECT, CLIENT, MONTH_MS = "https://app.example/cb", "https://app.example/client", 30 * 86_400_000
+REDEMPTION = Redemption(CLIENT, REDIRECT, "c" * 43, "/mcp/a")
+
+
+@asynccontextmanager
+async def opened(control_plane: ControlPlane) -> AsyncIterator[tuple[Catalog, OAuthRows]]:
+    async with Catalog(*control_plane) as catalog:
+        yield catalog, catalog.open_rows(OAuthRows)
+
+
+async def grant(catalog: Catalog, rows: OAuthRows) -> tuple[str, str, Issued]:
+    """Return the id of a key, a used code, and the tokens for it."""
+    key = (await catalog.keys.create(NewKey("ann", ["search"], [ALL]), now_ms=NOW)).key
+    ends_at = NOW + MONTH_MS
+    consent = Consent(CLIENT, "App", REDIRECT, "c" * 43, "/mcp/a", key.id, ["search"], "a", ends_at)
+    code = await rows.add_code(consent, NOW)
+    return key.id, code, await rows.redeem(code, REDEMPTION, NOW)
+
+
+def test_a_grant_is_a_key_with_a_parent_and_ends_with_it(control_plane: ControlPlane) -> None:
+    async def run() -> None:
+        async with opened(control_plane) as (catalog, rows):
+            parent, _, issued = await grant(catalog, rows)
+            tokens = await rows.list_access_tokens()
+            own = {key.id: key for key in await catalog.keys.every()}[issued.grant]
+            assert own[3:] == (
+                *({"search"}, {"a"}, NOW, NOW + MONTH_MS, None, parent, CLIENT, "/mcp/a"),
+            )
+            assert [one.expires_at for one in tokens[issued.grant]] == [NOW + 3_600_000]
+
+            assert await catalog.keys.revoke(parent, NOW + 1)
+            assert [key.revoked_at for key in await catalog.keys.every()] == [NOW + 1] * 2
+            with pytest.raises(InvalidGrant, match="was revoked or has expired"):
+                await rows.refresh(issued.refresh_token, Renewal(CLIENT), NOW + 2)
+
+    asyncio.run(run())
+
+
+def test_a_reused_code_or_refresh_token_ends_only_its_grant(control_plane: ControlPlane) -> None:
+    async def run() -> None:
+        async with opened(control_plane) as (catalog, rows):
+            _, code, first = await grant(catalog, rows)
+            _, _, second = await grant(catalog, rows)
+            await rows.refresh(second.refresh_token, Renewal(CLIENT), NOW)
+            with pytest.raises(InvalidGrant) as replayed:
+                await rows.redeem(code, REDEMPTION, NOW)
+            with pytest.raises(InvalidGrant) as reused:
+                await rows.refresh(second.refresh_token, Renewal(CLIENT), NOW)
+
+            assert (replayed.value.revoked, reused.value.revoked) == (first.grant, second.grant)
+            revoked = {key.id for key in await catalog.keys.every() if key.revoked_at}
+            assert revoked == {first.grant, second.grant}
+
+    asyncio.run(run())
+
+
+def test_a_code_that_failed_revokes_no_key(control_plane: ControlPlane) -> None:
+    async def run() -> None:
+        async with opened(control_plane) as (catalog, rows):
+            _, _, issued = await grant(catalog, rows)
+            consent = Consent(CLIENT, "App", REDIRECT, "d" * 43, "/mcp", "none", [], "a", NOW)
+            code = await rows.add_code(consent, NOW)
+            for _ in range(2):
+                with pytest.raises(InvalidGrant):
+                    await rows.redeem(code, REDEMPTION, NOW)
+            await catalog.keys.revoke("", NOW)
+
+            assert [key.revoked_at for key in await catalog.keys.every()] == [None, None]
+            assert (await rows.refresh(issued.refresh_token, Renewal(CLIENT), NOW)).grant
+
+    asyncio.run(run())
+
+
+def test_the_oldest_unused_registrations_end_first(control_plane: ControlPlane) -> None:
+    async def find(rows: OAuthRows, clients: list[Client], now_ms: int) -> list[bool]:
+        return [await rows.find_client(one.id, now_ms) is not None for one in clients]
+
+    async def run() -> None:
+        async with opened(control_plane) as (_, rows):
+            used, old, young = [
+                await rows.register("App", [REDIRECT], NOW + number) for number in range(3)
+            ]
+            consent = Consent(used.id, "App", REDIRECT, "", "/mcp", "", [], "a", NOW)
+            await rows.add_code(consent, NOW)
+            async with rows._database.changing() as database:
+                await database.change_many(
+                    "INSERT INTO oauth_clients(id, name, redirect_uris, created_at) "
+                    "VALUES (?, '', '[]', ?)",
+                    [(str(number), NOW + 10) for number in range(MAX_CLIENTS - 3)],
+                )
+            await rows.register("App", [REDIRECT], NOW + 20)
+            assert await find(rows, [used, old, young], NOW + 20) == [True, False, True]
+
+            later = NOW + UNUSED_CLIENT_MS + 30
+            assert await find(rows, [used, young], later) == [True, False]
+
+    asyncio.run(run())
+
+
+def test_no_secret_is_stored(tmp_path: Path) -> None:
+    async def run() -> tuple[str, Issued]:
+        async with opened(ControlPlane(tmp_path)) as (catalog, rows):
+            _, code, issued = await grant(catalog, rows)
+            return code, issued
+
+    code, issued = asyncio.run(run())
+
+    with closing(sqlite3.connect(tmp_path / "system.db")) as connection:
+        dump = "\n".join(connection.iterdump())
+    for secret in (code, issued.access_token, issued.refresh_token):
+        assert secret.rpartition("_")[2] not in dump
+
+
+def test_grants_move_with_the_control_plane(control_plane: ControlPlane, tmp_path: Path) -> None:
+    async def run() -> None:
+        async with opened(control_plane) as (catalog, rows):
+            _, _, issued = await grant(catalog, rows)
+            target = open_database(tmp_path / "copy", "")
+            async with target:
+                await copy_control_plane(catalog._database, target, replace=False)
+        async with opened(ControlPlane(tmp_path / "copy")) as (_, rows):
+            assert (await rows.refresh(issued.refresh_token, Renewal(CLIENT), NOW)).grant
+
+    asyncio.run(run())
