@@ -59,8 +59,11 @@ class Runs:
     def upsert_run(
         self, run: Any, session_id: str, user_id: str | None = None, run_index: int | None = None
     ) -> None:
-        """Write a run of a session. It is ignored if there is no such session."""
-        if self.read_session(session_id) is not None:
+        """Write a run of a session. It is ignored if there is no such session, or if the session is
+        that of another user.
+        """
+        session = self.read_session(session_id)
+        if session is not None and (not user_id or session.get("user_id") in (None, user_id)):
             self.write_run(run, session_id, run_index)
 
     def delete_run(self, run_id: str) -> bool:
