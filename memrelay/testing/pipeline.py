@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import TracebackType
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 
 import orjson
@@ -37,14 +37,17 @@ from memrelay.testing.local_bus import LocalBus, LocalTimers, VirtualClock
 from memrelay.testing.owner import Owner, Surroundings
 from memrelay.testing.store import PipelineStore
 from memrelay.worker.limits import WorkerLimits
-from memrelay.worker.without_bus.vectors import Vectors
+
+if TYPE_CHECKING:
+    from memrelay.worker.without_bus.vectors import Vectors
 
 Bundle = Mapping[str, Any] | str | Path
-Result = TypeVar("Result")
 UID, USER = "test", "User"
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 # Reads the body of a webhook with the code of the web server, which takes longer to load.
 MAKE_ENTRIES = "memrelay.testing.webhook:make_entries"
+# Loaded with an embedder.
+VECTORS = "memrelay.worker.without_bus.vectors:Vectors"
 
 
 class MessageFailed(AssertionError):
@@ -78,8 +81,10 @@ class _Pipeline:
         folder = options.folder or Path(stack.enter_context(TemporaryDirectory()))
         secrets = SecretResolver(folder, environment, for_blocks=references, outgoing=outgoing)
         self._calls = CallExecutor(plan, secrets, outgoing, options.limits.message_bytes)
-        vectors = Vectors(EmbeddingOptions(options.embedder))
-        stack.callback(vectors.close)
+        vectors: Vectors | None = None
+        if options.embedder != "none":
+            vectors = load(VECTORS)(EmbeddingOptions(options.embedder))
+            stack.callback(vectors.close)
         self._surroundings = Surroundings(
             plan,
             folder,
