@@ -349,13 +349,14 @@ class PipelineTest:
 
     def __init__(self, bundle: CheckedBundle, options: Options) -> None:
         self._bundle, self._options = bundle, options
-        self._stack = ExitStack()
         self._pipeline: _Pipeline
+        self._stack: ExitStack
 
     def __enter__(self) -> BlockingPipelineUnderTest:
-        pipeline = BlockingPipelineUnderTest(self._bundle, self._options, self._stack)
-        pipeline._runner = self._stack.enter_context(asyncio.Runner())
-        self._pipeline = pipeline
+        with ExitStack() as stack:
+            pipeline = BlockingPipelineUnderTest(self._bundle, self._options, stack)
+            pipeline._runner = stack.enter_context(asyncio.Runner())
+            self._pipeline, self._stack = pipeline, stack.pop_all()
         return pipeline
 
     def __exit__(
@@ -369,8 +370,10 @@ class PipelineTest:
             self._pipeline._crashes.check_all_happened()
 
     async def __aenter__(self) -> PipelineUnderTest:
-        self._pipeline = PipelineUnderTest(self._bundle, self._options, self._stack)
-        return self._pipeline
+        with ExitStack() as stack:
+            pipeline = PipelineUnderTest(self._bundle, self._options, stack)
+            self._pipeline, self._stack = pipeline, stack.pop_all()
+        return pipeline
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
