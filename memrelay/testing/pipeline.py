@@ -353,6 +353,8 @@ class PipelineTest:
         self._stack: ExitStack
 
     def __enter__(self) -> BlockingPipelineUnderTest:
+        if _has_event_loop():
+            raise RuntimeError("an event loop runs here: write `async with test_pipeline(...)`")
         with ExitStack() as stack:
             pipeline = BlockingPipelineUnderTest(self._bundle, self._options, stack)
             pipeline._runner = stack.enter_context(asyncio.Runner())
@@ -419,6 +421,14 @@ def test_pipeline(
 
 # Test runners collect functions with this name from the module that imports it.
 test_pipeline.__test__ = False  # type: ignore[attr-defined]
+
+
+def _has_event_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 def _read_bundle(bundle: Bundle) -> bytes:
