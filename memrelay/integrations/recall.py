@@ -5,7 +5,7 @@ from typing import Any
 import orjson
 
 from memrelay.agents.calls import Calls, CallSteps, make_calls
-from memrelay.integrations.conversation import TURN, Json
+from memrelay.integrations.conversation import TRANSCRIPT, TURN, Json
 
 # Values of shared stores, which agents read by their keys.
 STORE_ITEM = "store.item"
@@ -55,7 +55,7 @@ class Recall:
         query = text[:MAX_QUERY]
         if not query.strip():
             return []
-        conditions: Json = {"kind": {"ne": STORE_ITEM}}
+        conditions: Json = {"kind": {"nin": [STORE_ITEM, TRANSCRIPT]}}
         if self._user:
             conditions["owner"] = {"eq": self._user}
         if present:

@@ -289,7 +289,7 @@ def test_hooks_and_tools_remember(tmp_path: Path, server: Server, on_server: boo
         other = {"prompt": "Which tea do I like?", "prompt_id": "p2", "session_id": "other"}
         found = await claude.run_hook("UserPromptSubmit", **other)
         context = found["response"]["hookSpecificOutput"]["additionalContext"]
-        assert '"content":"I like green tea","said_by":"ada"' in context
+        assert '"content":"I like green tea","said_by":"eve"' in context
 
         remembered = await claude.call_tool("remember", {"fact": NUTS})
         assert remembered["content"][0]["text"] == "Remembered."
@@ -300,6 +300,9 @@ def test_hooks_and_tools_remember(tmp_path: Path, server: Server, on_server: boo
         assert (await claude.call_tool("search", {}))["isError"]
 
     async def use(call: Any, user: str) -> None:
+        entry: Any = {"type": "user", "message": {"content": "I like green tea. Which tea?"}}
+        key: Any = {"project_key": "p", "session_id": "other"}
+        await MemrelaySessionStore(call, user=user).append(key, [entry])
         options = ClaudeAgentOptions(
             mcp_servers={"memory": memory_server(call, user=user, agent="guide")},
             hooks=memory_hooks(call, user=user, agent="guide", tools=True),
@@ -308,14 +311,14 @@ def test_hooks_and_tools_remember(tmp_path: Path, server: Server, on_server: boo
 
     async def use_server() -> None:
         async with server.connect() as client:
-            await use(client, "ada")
-            turns = (await client.turns.list(server.uid, thread="s", user="ada")).items
+            await use(client, "eve")
+            turns = (await client.turns.list(server.uid, thread="s", user="eve")).items
             check(turns)
 
     def check(turns: Any) -> None:
         shown = [(turn.role, turn.name, turn.content[:20]) for turn in turns]
         assert shown == [
-            ("user", "ada", "I like green tea"),
+            ("user", "eve", "I like green tea"),
             ("assistant", "guide", "Noted."),
             ("tool", "Bash", '{"command":"ls"}\nxxx'),
         ]
@@ -325,8 +328,8 @@ def test_hooks_and_tools_remember(tmp_path: Path, server: Server, on_server: boo
         asyncio.run(use_server())
         return
     with open_store(tmp_path / "memory.db", embedder="none") as store:
-        asyncio.run(use(store, "ada"))
-        check(store.turns.list(thread="s", user="ada").items)
+        asyncio.run(use(store, "eve"))
+        check(store.turns.list(thread="s", user="eve").items)
 
 
 def test_a_failing_memory_does_not_end_the_session(tmp_path: Path) -> None:
