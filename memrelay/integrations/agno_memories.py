@@ -40,6 +40,7 @@ class UserMemories:
         agent_id: str | None = None,
         team_id: str | None = None,
         topics: list[str] | None = None,
+        *,
         search_content: str | None = None,
         limit: int | None = None,
         page: int | None = None,

@@ -36,6 +36,7 @@ class Runs:
         user_id: str | None = None,
         agent_id: str | None = None,
         team_id: str | None = None,
+        *,
         workflow_id: str | None = None,
         status: RunStatus | None = None,
         limit: int | None = None,

@@ -41,6 +41,7 @@ class Sessions(Runs):
         user_id: str | None = None,
         component_id: str | None = None,
         session_name: str | None = None,
+        *,
         start_timestamp: int | None = None,
         end_timestamp: int | None = None,
         limit: int | None = None,
