@@ -49,9 +49,8 @@ class MemrelayDb(Sessions, UserMemories, BaseDb):
 
     def table_exists(self, table_name: str) -> bool:
         """Return whether the table is kept."""
-        return table_name in (
-            *(self.session_table_name, self.runs_table_name, self.memory_table_name),
-        )
+        kept = (self.session_table_name, self.runs_table_name, self.memory_table_name)
+        return table_name in kept
 
     def get_latest_schema_version(self, table_name: str = "") -> str:
         """Return the version of Agno's tables. There are none to migrate."""
