@@ -288,7 +288,7 @@ def test_a_link_opens_its_target(tmp_path: Path) -> None:
     (tmp_path / "link.db").symlink_to(tmp_path / "x.db")
     with (
         open_store(tmp_path / "x.db") as store,
-        pytest.raises(StoreBusy, match="another program"),
+        pytest.raises(StoreBusy, match="in this program already"),
         open_store(tmp_path / "link.db"),
     ):
         pass
