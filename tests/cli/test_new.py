@@ -14,6 +14,7 @@ from tests.support.sessions import Reader, fences
 
 # The environment of the tests has pytest.
 INSTALL, UP = "-m pip install pytest", " up --reload"
+PASSED = {"block": "2 passed", "pipeline": "3 passed"}
 ANSWERS = {
     "block": ['"Hello, User: the kettle is on"\n'],
     "pipeline": ['"guid"', '"content":"The meeting is at 3pm"'],
@@ -42,6 +43,21 @@ def test_the_bundle_passes_the_check(program: Program, kind: str) -> None:
     assert (checked.code, checked.err, checked.lines[0]["warnings"]) == (0, "", 0)
 
 
+def test_a_command_says_how_to_correct_a_broken_block(program: Program) -> None:
+    program.run("new", "block", "my_notes")
+    blocks = program.folder / "my_notes" / "blocks"
+    paths = {"MEMRELAY_BLOCKS__PATHS": str(blocks)}
+    program.run("deploy", blocks.parent / "bundle.json", "--uid", "notes", **paths)
+    (blocks / "my_notes.py").write_text("def x(:\n")
+
+    # This process has loaded the block already.
+    ended = program.run_process("say", "notes", "tea", **paths)
+
+    assert ended.code == 1
+    assert "my_notes.py, line 1: SyntaxError" in ended.err
+    assert f"correct {blocks}" in ended.err
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["block", "pipeline"])
 def test_the_commands_of_the_readme_work(kind: str) -> None:
@@ -57,7 +73,7 @@ def test_the_commands_of_the_readme_work(kind: str) -> None:
 
     printed = [line for line in lines if line.startswith("..")]
     assert all(line.partition(' "')[0] in created for line in printed)
-    assert "2 passed" in tested
+    assert PASSED[kind] in tested
     assert '"ok":true' in checked and '"warnings":0' in checked
     assert '"served":true' in deployed
     for expected, answer in zip(ANSWERS[kind], answers, strict=True):
