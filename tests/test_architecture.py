@@ -22,7 +22,6 @@ LINKS = ("blocks", "pipelines", "worker")
 ROOT_FOLDERS = {
     *(*LINKS, "memrelay", "tests", "benchmarks", "deploy", "docs", "examples"),
     *("clients", "skills"),
-    *(*LINKS, "memrelay", "tests", "benchmarks", "deploy", "docs", "examples", "clients"),
     *(".ci", ".github"),
 }
 ROOT_FILES = {

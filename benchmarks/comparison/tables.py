@@ -82,8 +82,8 @@ def _quality(results: Results, collection: Collection, index: int) -> str:
     documents = sum(len(corpus.documents) for corpus in collection.corpora)
     questions = sum(len(corpus.questions) for corpus in collection.corpora)
     heading = (
-        f"### {name}\n\n{documents:,} documents, {questions:,} questions, "
-        f"{len(collection.corpora)} store(s). License of the data: {license_}."
+        f"### {name}\n\n{documents:,} documents and {questions:,} questions "
+        f"(stores: {len(collection.corpora)}). License of the data: {license_}."
     )
     columns = [f"{measure}@{depth}" for measure in MEASURES for depth in DEPTHS]
     rows = []

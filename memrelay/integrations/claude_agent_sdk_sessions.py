@@ -14,10 +14,8 @@ from claude_agent_sdk import (
 )
 
 from memrelay.agents.calls import make_calls
-from memrelay.integrations.conversation import Conversation, Json
+from memrelay.integrations.conversation import TRANSCRIPT, Conversation, Json
 
-# The kind of the records.
-TRANSCRIPT = "transcript"
 # Threads of one page.
 PAGE = 1000
 SEPARATOR = "/"

@@ -8,6 +8,8 @@ from memrelay.agents.calls import Calls, CallSteps, make_calls
 Json = dict[str, Any]
 # The kind of records of messages.
 TURN = "turn"
+# The kind of records that a framework reads to continue a session.
+TRANSCRIPT = "transcript"
 # The most messages of a call.
 MOST = 1000
 

@@ -1,9 +1,8 @@
 """JSON documents by key, for adapters: the state of sessions and agents."""
 
+import json
 from collections.abc import Sequence
 from typing import Any
-
-import orjson
 
 from memrelay.agents.calls import Calls, CallSteps, make_calls
 from memrelay.integrations.conversation import MOST, Json
@@ -32,11 +31,11 @@ class Documents:
     def get(self, key: str) -> CallSteps[Any]:
         """Return a document, or None."""
         found = yield "records.find", {"scope": self._scope, "keys": [key]}
-        return orjson.loads(found["items"][0]["content"]) if found["items"] else None
+        return json.loads(found["items"][0]["content"]) if found["items"] else None
 
     def put(self, key: str, document: Any) -> CallSteps[None]:
         """Write a document. Its earlier states stay in the history."""
-        text = orjson.dumps(document).decode()
+        text = json.dumps(document, ensure_ascii=False)
         item = {"scope": self._scope, "key": key, "content": text, "data": {"value": {}}}
         yield "records.put", {"items": [item]}
 
@@ -51,11 +50,27 @@ class Documents:
 
     def list(self) -> CallSteps[dict[str, Any]]:
         """Return all documents by key, the oldest first."""
-        documents: dict[str, Json] = {}
-        cursor: str | None = ""
-        while cursor is not None:
-            where = {"kind": KIND, "scope": self._scope, "limit": MOST, "cursor": cursor}
-            page = yield "records.list", where
-            documents |= {one["key"]: orjson.loads(one["content"]) for one in page["items"]}
-            cursor = page["next_cursor"]
-        return documents
+        records = yield from _list({"scope": {"eq": self._scope}})
+        return {record["key"]: json.loads(record["content"]) for record in records}
+
+
+def find_documents(above: str, key: str = "") -> CallSteps[list[tuple[str, Any]]]:
+    """Return the documents in all scopes that begin with `above` and a slash, the oldest first,
+    each with its scope. With `key`, only those of this key.
+    """
+    conditions: Json = {"scope": {"gte": f"{above}/", "lt": f"{above}{chr(ord('/') + 1)}"}}
+    if key:
+        conditions["key"] = {"eq": key}
+    records = yield from _list(conditions)
+    return [(record["scope"], json.loads(record["content"])) for record in records]
+
+
+def _list(conditions: Json) -> CallSteps[list[Json]]:
+    records: list[Json] = []
+    cursor: str | None = ""
+    while cursor is not None:
+        where = {"kind": KIND, "filter": conditions, "limit": MOST, "cursor": cursor}
+        page = yield "records.list", where
+        records += page["items"]
+        cursor = page["next_cursor"]
+    return records

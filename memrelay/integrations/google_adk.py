@@ -1,13 +1,13 @@
 """Sessions and memory of Google's Agent Development Kit. They need the extra `google-adk`."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
 
 from pydantic_core import to_jsonable_python
 
-from memrelay.agents.calls import make_calls
+from memrelay.agents.calls import CallSteps, Result, make_calls
 from memrelay.installation import missing_framework
 
 try:
@@ -24,24 +24,28 @@ from memrelay.integrations.google_adk_memory import MemrelayMemoryService
 from memrelay.integrations.google_adk_records import (
     USER,
     Address,
-    Json,
-    Records,
-    is_below,
     make_event,
-    make_item,
     make_message,
     make_session,
     make_state_items,
+    read_states,
+    read_update_times,
+    without_temporary,
+)
+from memrelay.integrations.items import (
+    Json,
+    is_below,
+    list_items,
+    make_item,
     path,
     read_value,
-    without_temporary,
+    remove_items,
 )
 
 __all__ = ["MemrelayMemoryService", "MemrelaySessionService"]
 
 # Ends the key of the newest event that changes the state, next to the key of its session.
 PENDING = "/pending"
-MAX_PATH = 256
 
 
 class MemrelaySessionService(BaseSessionService):
@@ -57,7 +61,6 @@ class MemrelaySessionService(BaseSessionService):
 
     def __init__(self, call: Any, *, uid: str = "", store: str = "memories") -> None:
         self._calls = make_calls(call, uid=uid, store=store)
-        self._records = Records(self._calls)
         self._where = {"call": call, "uid": uid, "store": store}
 
     async def create_session(
@@ -70,18 +73,14 @@ class MemrelaySessionService(BaseSessionService):
     ) -> Session:
         """Create a session. Raises AlreadyExistsError, or ValueError if its names are too long."""
         at = Address(app_name, user_id, (session_id or "").strip() or str(uuid4()))
-        if len(at.thread) > MAX_PATH:
-            raise ValueError(
-                f"the app, the user and the session have {len(at.thread)} characters together "
-                f"(as {at.thread!r:.60}...); use shorter names, at most {MAX_PATH} characters"
-            )
+        at.check()
         if await self._find(at):
             raise AlreadyExistsError(f"The session {at.session!r} of {user_id!r} already exists.")
         created_at = datetime.now(UTC).timestamp()
-        head = {"session": at.session, "at": created_at}
-        items = make_state_items(at, to_jsonable_python(state or {}, serialize_unknown=True))
-        await self._records.put([*items, make_item(at.place, head, user=user_id)])
-        states = await self._records.states({"in": [*at.scopes]})
+        head = make_item(at.place, {"session": at.session, "at": created_at}, user=user_id)
+        delta = to_jsonable_python(state or {}, serialize_unknown=True)
+        await self._put([*make_state_items(at, delta), head])
+        states = await self._run(read_states({"in": [*at.scopes]}))
         return make_session(at, states, created_at)
 
     async def get_session(
@@ -104,7 +103,7 @@ class MemrelaySessionService(BaseSessionService):
         if (since := config.after_timestamp) is not None:
             old = [n for n, event in enumerate(events) if event.timestamp < since]
             events = events[old[-1] + 1 :] if old else events
-        states = await self._records.states({"in": [*at.scopes]})
+        states = await self._run(read_states({"in": [*at.scopes]}))
         return make_session(at, states, updated_at, events)
 
     async def list_sessions(
@@ -114,11 +113,11 @@ class MemrelaySessionService(BaseSessionService):
         names = (app_name,) if user_id is None else (app_name, user_id)
         user = {"exists": True} if user_id is None else {"eq": user_id}
         where = {"scope": {"eq": path("sessions", app_name)}, "data.value.user": user}
-        heads = await self._records.list(where)
-        users = is_below(USER, app_name) if user_id is None else {"eq": path(USER, *names)}
-        app = {"eq": path("app", app_name)}
-        states = await self._records.states(app, users, is_below("session", *names))
-        times = await self._records.update_times(*names)
+        heads = await self._run(list_items(where))
+        users = is_below(path(USER, app_name)) if user_id is None else {"eq": path(USER, *names)}
+        scopes = ({"eq": path("app", app_name)}, users, is_below(path("session", *names)))
+        states = await self._run(read_states(*scopes))
+        times = await self._run(read_update_times(*names))
         sessions = []
         for record in heads:
             head = read_value(record)
@@ -130,16 +129,17 @@ class MemrelaySessionService(BaseSessionService):
     async def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> None:
         """Delete a session with its events and its state. Other states stay."""
         at = Address(app_name, user_id, session_id.strip())
-        await self._calls.arun_steps(self._thread(at).clear())
-        state = await self._records.list({"scope": {"eq": at.thread}})
-        await self._records.remove(at.thread, [record["key"] for record in state])
         scope, key = at.place
-        await self._records.remove(scope, [key + PENDING, key])
+        await self._run(remove_items(scope, [key + PENDING]))
+        await self._run(self._thread(at).clear())
+        state = await self._run(list_items({"scope": {"eq": at.thread}}))
+        await self._run(remove_items(at.thread, [record["key"] for record in state]))
+        await self._run(remove_items(scope, [key]))
 
     async def get_user_state(self, *, app_name: str, user_id: str) -> Json:
         """Return the state of a user, without the prefix `user:`."""
         scope = path(USER, app_name, user_id)
-        return (await self._records.states({"eq": scope})).get(scope, {})
+        return (await self._run(read_states({"eq": scope}))).get(scope, {})
 
     async def append_event(self, session: Session, event: Event) -> Event:
         """Add an event and its changes of the state. An event that is there is not added again.
@@ -152,6 +152,8 @@ class MemrelaySessionService(BaseSessionService):
         if not (found := await self._find(at)):
             raise SessionNotFoundError(f"The session {at.session!r} of {at.user!r} does not exist.")
         known = {one.id for one in session.events}
+        if event.id in known:
+            return event
         if PENDING in found and found[PENDING]["id"] not in known:
             await self._complete(at, found)
         stored = event.model_dump(mode="json", by_alias=True, exclude_none=True)
@@ -160,10 +162,8 @@ class MemrelaySessionService(BaseSessionService):
         if delta:
             scope, key = at.place
             pending = make_item((scope, key + PENDING), stored)
-            await self._records.put([*make_state_items(at, delta), pending])
-        await self._calls.arun_steps(self._thread(at).add([make_message(stored)]))
-        if event.id in known:
-            return event
+            await self._put([*make_state_items(at, delta), pending])
+        await self._run(self._thread(at).add([make_message(stored)]))
         event = await super().append_event(session, event)
         session.last_update_time = event.timestamp
         return event
@@ -183,11 +183,18 @@ class MemrelaySessionService(BaseSessionService):
         same = {"thread": {"eq": at.thread}, "key": {"eq": event["id"]}}
         page = await self._calls.arun("records.list", {"filter": same, "limit": 1})
         if not page["items"]:
-            await self._calls.arun_steps(self._thread(at).add([make_message(event)]))
+            await self._run(self._thread(at).add([make_message(event)]))
 
     async def _events(self, at: Address, limit: int | None) -> list[Event]:
-        turns = await self._calls.arun_steps(self._thread(at).list(limit))
+        turns = await self._run(self._thread(at).list(limit))
         return [make_event(turn) for turn in turns]
+
+    async def _put(self, items: Sequence[Json]) -> None:
+        """Write items in one transaction."""
+        await self._calls.arun("records.put", {"items": [*items]})
+
+    async def _run(self, steps: CallSteps[Result]) -> Result:
+        return await self._calls.arun_steps(steps)
 
     def _thread(self, at: Address) -> Conversation:
         return Conversation(thread=at.thread, user=at.user, agent=at.app, **self._where)

@@ -13,7 +13,7 @@ from google.adk.sessions import Session
 from google.genai.types import Content
 
 from memrelay.agents.calls import make_calls
-from memrelay.integrations.google_adk_records import Json, is_below, path
+from memrelay.integrations.items import Json, is_below, path
 
 KIND = "memory"
 # Memories of one call.
@@ -92,7 +92,7 @@ class MemrelayMemoryService(BaseMemoryService):
             "mode": "hybrid",
             "kind": KIND,
             "limit": self._limit,
-            "filter": {"thread": is_below("memory", app_name, user_id)},
+            "filter": {"thread": is_below(path("memory", app_name, user_id))},
         }
         found = await self._calls.arun("records.search", search)
         return SearchMemoryResponse(memories=[_read_entry(hit["record"]) for hit in found["items"]])
@@ -101,7 +101,10 @@ class MemrelayMemoryService(BaseMemoryService):
         self, *, app_name: str, user_id: str, memory_id: str | None = None
     ) -> None:
         """Delete a memory. `records.restore` can undo it."""
-        where = {"thread": is_below("memory", app_name, user_id), "key": {"eq": memory_id or ""}}
+        where = {
+            "thread": is_below(path("memory", app_name, user_id)),
+            "key": {"eq": memory_id or ""},
+        }
         found = await self._calls.arun("records.list", {"kind": KIND, "filter": where})
         for record in found["items"]:
             await self._calls.arun("records.delete", {"guid": record["guid"]})

@@ -4,12 +4,10 @@ from typing import Any
 
 import orjson
 
-from memrelay.agents.calls import make_calls
 from memrelay.errors import Refused, RelayError
+from memrelay.integrations.recall import Recall, describe
 
 FACT = "fact"
-# Values of shared stores, which agents read by their keys.
-STORE_ITEM = "store.item"
 MAX_RESULTS = 10
 MAX_CONTENT = 4_000  # characters of a result
 INVALID = 422
@@ -29,7 +27,7 @@ class MemoryTools:
     def __init__(
         self, call: Any, *, user: str = "", agent: str = "", uid: str = "", store: str = ""
     ) -> None:
-        self._calls = make_calls(call, uid=uid, store=store)
+        self._recall = Recall(call, user=user, uid=uid, store=store)
         self._user, self._agent = user, agent
 
     async def remember(self, fact: str) -> str:
@@ -41,7 +39,7 @@ class MemoryTools:
         record = {"content": fact, "kind": FACT, "owner": self._user}
         record |= {"source": self._agent} if self._agent else {}
         try:
-            await self._calls.arun("records.create", record)
+            await self._recall.calls.arun("records.create", record)
         except (Refused, RelayError) as error:
             return _explain(error)
         return "Remembered."
@@ -63,11 +61,9 @@ class MemoryTools:
 
         Raises MemoryFault or RelayError.
         """
-        selected = {"kind": {"ne": STORE_ITEM}}
-        selected |= {"owner": {"eq": self._user}} if self._user else {}
-        search = {"query": query, "mode": "hybrid", "plain": True, "filter": selected}
-        found = await self._calls.arun("records.search", {**search, "limit": MAX_RESULTS})
-        return [_shorten(hit["record"]) for hit in found["items"]]
+        found = self._recall.records(query, MAX_RESULTS, {})
+        records = await self._recall.calls.arun_steps(found)
+        return [describe(record, MAX_CONTENT) for record in records]
 
 
 def _explain(error: Refused | RelayError) -> str:
@@ -78,10 +74,3 @@ def _explain(error: Refused | RelayError) -> str:
         rules = [f"{fault['pointer']}: {fault['rule']}" for fault in error.faults]
         return f"Error: {'; '.join(rules) or error.detail}"
     return f"Error: {error}"
-
-
-def _shorten(record: dict[str, Any]) -> dict[str, Any]:
-    content = record["content"]
-    if len(content) > MAX_CONTENT:
-        content = f"{content[:MAX_CONTENT]} …"
-    return {"content": content, "said_by": record["source"], "at": record["created_at"]}

@@ -5,8 +5,10 @@ from typing import Any
 import orjson
 
 from memrelay.agents.calls import Calls, CallSteps, make_calls
-from memrelay.integrations.conversation import TURN, Json
+from memrelay.integrations.conversation import TRANSCRIPT, TURN, Json
 
+# Values of shared stores, which agents read by their keys.
+STORE_ITEM = "store.item"
 MOST_RESULTS = 5
 MAX_QUERY = 2_000  # characters
 MAX_CONTENT = 1_000  # characters of a result
@@ -53,7 +55,9 @@ class Recall:
         query = text[:MAX_QUERY]
         if not query.strip():
             return []
-        conditions: Json = {"owner": {"eq": self._user}} if self._user else {}
+        conditions: Json = {"kind": {"nin": [STORE_ITEM, TRANSCRIPT]}}
+        if self._user:
+            conditions["owner"] = {"eq": self._user}
         if present:
             conditions["not"] = present | {"kind": {"eq": TURN}}
         search = {"query": query, "mode": "hybrid", "plain": True, "limit": limit}
@@ -61,9 +65,9 @@ class Recall:
         return [hit["record"] for hit in found["items"]]
 
 
-def describe(record: Json) -> Json:
-    """Return what a prompt shows of a record."""
+def describe(record: Json, most: int = MAX_CONTENT) -> Json:
+    """Return what a prompt shows of a record, with at most `most` characters of its text."""
     content = record["content"]
-    if len(content) > MAX_CONTENT:
-        content = f"{content[:MAX_CONTENT]} …"
+    if len(content) > most:
+        content = f"{content[:most]} …"
     return {"content": content, "said_by": record["source"], "at": record["created_at"]}

@@ -38,7 +38,7 @@ class DescribedModel(BaseModel):
 
 def describe_fields(model: type[BaseModel]) -> dict[str, str]:
     """Return the descriptions of the fields of a model, by name: declared ones and docstrings."""
-    docstrings = _read_descriptions(model)
+    docstrings = read_descriptions(model)
     declared = {name: field.description for name, field in model.model_fields.items()}
     return {name: text for name in declared if (text := declared[name] or docstrings.get(name, ""))}
 
@@ -57,7 +57,7 @@ def declare_input(cls: type[Input], config: ConfigDict) -> type[Input]:
         make_key = config.get("alias_generator")
         by_key = {
             make_key(name) if callable(make_key) else name: text
-            for name, text in _read_descriptions(cls).items()
+            for name, text in read_descriptions(cls).items()
         }
         return _add_descriptions(by_key, core_schema, handler)
 
@@ -78,7 +78,7 @@ def _add_descriptions(
     return schema
 
 
-def _read_descriptions(cls: type[Any]) -> dict[str, str]:
+def read_descriptions(cls: type[Any]) -> dict[str, str]:
     """Return the docstrings of the fields of a class and its bases, by name."""
     docstrings: dict[str, str] = {}
     for each in reversed(cls.__mro__):

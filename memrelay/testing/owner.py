@@ -8,7 +8,7 @@ from functools import partial
 from heapq import heappop, heappush
 from itertools import count
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 from msgspec import Raw
@@ -17,8 +17,8 @@ from memrelay.blocks.async_call import OperationFailed
 from memrelay.bus.client.url import Address
 from memrelay.bus.replication import Replication
 from memrelay.bus.request import UNAVAILABLE, NewCall, Question
-from memrelay.embedded.past import EmbeddedPast
 from memrelay.memory.engine.inbox import Pending
+from memrelay.memory.engine.models import load
 from memrelay.memory.engine.retention import delete_expired
 from memrelay.memory.engine.store import Store
 from memrelay.memory.engine.stores import OpenStores
@@ -54,9 +54,14 @@ from memrelay.worker.run.store_features import (
 from memrelay.worker.run.waiting_messages import release
 from memrelay.worker.without_bus.batches import run_batches
 from memrelay.worker.without_bus.reads import answer_read
-from memrelay.worker.without_bus.vectors import Vectors
+
+if TYPE_CHECKING:
+    from memrelay.embedded.past import EmbeddedPast
+    from memrelay.worker.without_bus.vectors import Vectors
 
 MOST_OPEN = 64
+# Loaded with the first call that has `as_of`.
+PAST = "memrelay.embedded.past:EmbeddedPast"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +72,8 @@ class Surroundings:
     folder: Path
     bus: LocalBus
     clock: VirtualClock
-    vectors: Vectors
+    # None without an embedder.
+    vectors: "Vectors | None"
     calls: CallExecutor
     secrets: SecretResolver
     limits: WorkerLimits
@@ -108,7 +114,9 @@ class Owner:
         self._about, plan = surroundings, surroundings.plan
         self._plan, self._bus, self._clock = plan, surroundings.bus, surroundings.clock
         self._limits, self._checkpoint = surroundings.limits, surroundings.checkpoint
-        self._stores = OpenStores(surroundings.folder, MOST_OPEN, surroundings.vectors.resources)
+        vectors = surroundings.vectors
+        meaning = None if vectors is None else vectors.resources
+        self._stores = OpenStores(surroundings.folder, MOST_OPEN, meaning)
         self._stores.clock = self._clock
         self._settled = SettledInputs(Replication.of(Address()))
         self._public_limit = PublicMessageLimit()
@@ -238,7 +246,8 @@ class Owner:
             raise Refused(f"{call.op} has no `as_of`")
         name = resolve_store(self._plan, call.store, operation)
         if name not in self._past:
-            self._past[name] = EmbeddedPast(self._stores.get(name), self._opened.callback)
+            make: Callable[..., EmbeddedPast] = load(PAST)
+            self._past[name] = make(self._stores.get(name), self._opened.callback)
         past = self._past[name].find(call.as_of)
         return _OneStore(name, past.store), past.at_ms
 
@@ -271,9 +280,10 @@ class Owner:
             for past in self._past.values():
                 past.drop_all()
         self._settled.add_outcomes(outcomes)
-        for name in result.marks:
-            wanted = name in result.embedded or name in self._plan.embedded_stores
-            self._about.vectors.fill(self._stores.get(name), wanted=wanted)
+        if self._about.vectors is not None:
+            for name in result.marks:
+                wanted = name in result.embedded or name in self._plan.embedded_stores
+                self._about.vectors.fill(self._stores.get(name), wanted=wanted)
 
     def _forget(self, outcomes: Iterable[Outcome]) -> None:
         """Delete the pending rows of continuations that have ended."""

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import TracebackType
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 
 import orjson
@@ -37,14 +37,17 @@ from memrelay.testing.local_bus import LocalBus, LocalTimers, VirtualClock
 from memrelay.testing.owner import Owner, Surroundings
 from memrelay.testing.store import PipelineStore
 from memrelay.worker.limits import WorkerLimits
-from memrelay.worker.without_bus.vectors import Vectors
+
+if TYPE_CHECKING:
+    from memrelay.worker.without_bus.vectors import Vectors
 
 Bundle = Mapping[str, Any] | str | Path
-Result = TypeVar("Result")
 UID, USER = "test", "User"
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 # Reads the body of a webhook with the code of the web server, which takes longer to load.
 MAKE_ENTRIES = "memrelay.testing.webhook:make_entries"
+# Loaded with an embedder.
+VECTORS = "memrelay.worker.without_bus.vectors:Vectors"
 
 
 class MessageFailed(AssertionError):
@@ -78,8 +81,10 @@ class _Pipeline:
         folder = options.folder or Path(stack.enter_context(TemporaryDirectory()))
         secrets = SecretResolver(folder, environment, for_blocks=references, outgoing=outgoing)
         self._calls = CallExecutor(plan, secrets, outgoing, options.limits.message_bytes)
-        vectors = Vectors(EmbeddingOptions(options.embedder))
-        stack.callback(vectors.close)
+        vectors: Vectors | None = None
+        if options.embedder != "none":
+            vectors = load(VECTORS)(EmbeddingOptions(options.embedder))
+            stack.callback(vectors.close)
         self._surroundings = Surroundings(
             plan,
             folder,
@@ -344,13 +349,16 @@ class PipelineTest:
 
     def __init__(self, bundle: CheckedBundle, options: Options) -> None:
         self._bundle, self._options = bundle, options
-        self._stack = ExitStack()
         self._pipeline: _Pipeline
+        self._stack: ExitStack
 
     def __enter__(self) -> BlockingPipelineUnderTest:
-        pipeline = BlockingPipelineUnderTest(self._bundle, self._options, self._stack)
-        pipeline._runner = self._stack.enter_context(asyncio.Runner())
-        self._pipeline = pipeline
+        if _has_event_loop():
+            raise RuntimeError("an event loop runs here: write `async with test_pipeline(...)`")
+        with ExitStack() as stack:
+            pipeline = BlockingPipelineUnderTest(self._bundle, self._options, stack)
+            pipeline._runner = stack.enter_context(asyncio.Runner())
+            self._pipeline, self._stack = pipeline, stack.pop_all()
         return pipeline
 
     def __exit__(
@@ -364,8 +372,10 @@ class PipelineTest:
             self._pipeline._crashes.check_all_happened()
 
     async def __aenter__(self) -> PipelineUnderTest:
-        self._pipeline = PipelineUnderTest(self._bundle, self._options, self._stack)
-        return self._pipeline
+        with ExitStack() as stack:
+            pipeline = PipelineUnderTest(self._bundle, self._options, stack)
+            self._pipeline, self._stack = pipeline, stack.pop_all()
+        return pipeline
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
@@ -411,6 +421,14 @@ def test_pipeline(
 
 # Test runners collect functions with this name from the module that imports it.
 test_pipeline.__test__ = False  # type: ignore[attr-defined]
+
+
+def _has_event_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 def _read_bundle(bundle: Bundle) -> bytes:

@@ -439,6 +439,21 @@ def test_a_server_runs_if_its_greeting_cannot_be_written(
 
 
 def test_journals_are_loaded_only_with_a_storage_url(program: Program) -> None:
+    loaded = load_services(program) | loaded_by(program, "backup", "--to", program.folder / "b")
+
+    assert "apsw" in loaded
+    assert not {"psycopg", "memrelay.memory.engine.journal"} & loaded
+
+
+def test_what_only_programs_of_users_need_is_loaded_by_no_server(program: Program) -> None:
+    parts = ("integrations", "testing", "embedded", "blocks.nouns", "cli.reloading", "web.oauth.")
+    names = tuple(f"memrelay.{part}" for part in parts)
+
+    assert [name for name in load_services(program) if name.startswith(names)] == []
+
+
+def load_services(program: Program) -> set[str]:
+    """Return the modules that a worker and a web server load."""
     services = "import sys, memrelay.worker.service, memrelay.web.app"
     done = subprocess.run(
         [sys.executable, "-c", f"{services}; print(*sys.modules)"],
@@ -448,7 +463,4 @@ def test_journals_are_loaded_only_with_a_storage_url(program: Program) -> None:
         check=True,
         timeout=120,
     )
-    loaded = set(done.stdout.split()) | loaded_by(program, "backup", "--to", program.folder / "b")
-
-    assert "apsw" in loaded
-    assert not {"psycopg", "memrelay.memory.engine.journal"} & loaded
+    return set(done.stdout.split())

@@ -14,7 +14,6 @@ from tests.support.sessions import Reader, fences
 
 # The environment of the tests has pytest.
 INSTALL, UP = "-m pip install pytest", " up --reload"
-PASSED = {"block": "2 passed", "pipeline": "3 passed"}
 ANSWERS = {
     "block": ['"Hello, User: the kettle is on"\n'],
     "pipeline": ['"guid"', '"content":"The meeting is at 3pm"'],
@@ -73,7 +72,7 @@ def test_the_commands_of_the_readme_work(kind: str) -> None:
 
     printed = [line for line in lines if line.startswith("..")]
     assert all(line.partition(' "')[0] in created for line in printed)
-    assert PASSED[kind] in tested
+    assert "2 passed" in tested
     assert '"ok":true' in checked and '"warnings":0' in checked
     assert '"served":true' in deployed
     for expected, answer in zip(ANSWERS[kind], answers, strict=True):

@@ -11,9 +11,13 @@ from memrelay.integrations.langchain import MemrelayChatMessageHistory
 
 # The package of a framework by the extra of its adapter.
 FRAMEWORKS = {
+    "agent-framework": "agent_framework",
+    "agno": "agno",
     "langchain": "langchain_core",
+    "llama-index": "llama_index",
     "openai-agents": "agents",
     "pydantic-ai": "pydantic_ai",
+    "strands": "strands",
 }
 IMPORT_ALL = """
 import importlib, sys

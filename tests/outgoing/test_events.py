@@ -1,15 +1,25 @@
 """Endpoints get the events of each memory model by their names, one for each change."""
 
-import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
-import orjson
 import pytest
+from jsonschema import Draft202012Validator
 
 from memrelay.memory.models.endpoints.endpoints import TEST_TYPE
 from memrelay.memory.models.endpoints.events import list_event_types
+from memrelay.web.openapi.event_catalog import (
+    FIELDS,
+    PAGE,
+    SCHEMA,
+    dump_schema,
+    fill,
+    find_shapes,
+    list_types,
+    make_example,
+    make_schema,
+    make_shape,
+)
 from tests.support.blocks import MINE
 from tests.support.bundles import make_agent, make_bundle, make_commands, make_uid
 from tests.support.calls import call, refused
@@ -18,7 +28,7 @@ from tests.support.waiting import wait_for
 from tests.support.webhook_receiver import Reply, WebhookReceiver
 from tests.support.worker import arm
 
-ROOT = Path(__file__).resolve().parents[2]
+VALIDATOR = Draft202012Validator(make_schema())
 NOTES = "instances/${pipeline_uid}/notes"
 # The agent writes what it hears, and then fails if that has a mine. Only workers know its block.
 FAILING = make_uid()
@@ -40,6 +50,14 @@ def uid(system: TestSystem) -> str:
     return uid
 
 
+def check_event(body: Any) -> None:
+    """Compare the body of a request with the schema of its event, also for unknown fields."""
+    assert [*VALIDATOR.iter_errors(body)] == []
+    shapes = [make_shape(name)["properties"] for name in find_shapes(body["type"])]
+    fields = shapes or [FIELDS[body["type"]]]
+    assert any(body["data"].keys() <= one.keys() for one in fields), body
+
+
 def wait_for_events(receiver: WebhookReceiver, *types: str) -> list[Any]:
     """Return the data of the events that an ordered endpoint gets, which are of these types.
 
@@ -47,6 +65,8 @@ def wait_for_events(receiver: WebhookReceiver, *types: str) -> list[Any]:
     """
     events = [one.json for one in receiver.wait(len(types))]
     assert [one["type"] for one in events] == list(types)
+    for event in events:
+        check_event(event)
     return [one["data"] for one in events]
 
 
@@ -167,6 +187,8 @@ def test_verdicts_of_policies(system: TestSystem, uid: str) -> None:
             call(system, uid, "policies.set", {"policy": policy})
         guid = call(system, uid, "records.create", {"content": "xyzzy-hide"})["guid"]
         refused(system, uid, "records.create", {"content": "xyzzy-stop"})
+        for one in receiver.wait(2):
+            check_event(one.json)
         events = [one.json["data"] for one in receiver.wait(2)]
         assert {one["action"]: one["policy"] for one in events} == {
             "redact": "hide",
@@ -183,6 +205,8 @@ def test_a_message_that_fails_sends_its_dead_letter_only(system: TestSystem) -> 
         ident, _ = system.client.enter_together(uid, [f"tea {MINE}", "coffee"])
         system.await_dead_letter(uid, ident)
         events = {one.json["type"]: one.json["data"] for one in receiver.wait(2)}
+        for one in receiver.wait(2):
+            check_event(one.json)
         assert events["record.created"]["content"] == "coffee"
         assert events["dead_letter.added"] == {
             "id": ident,
@@ -222,6 +246,7 @@ def test_a_deploy_is_an_event(system: TestSystem, uid: str) -> None:
         call(system, uid, "endpoints.create", given)
         system.deploy(make_bundle(uid, *make_commands(NOTES + "2")))
         (request,) = receiver.wait(1)
+        check_event(request.json)
         data = request.json["data"]
         assert request.json["type"] == "pipeline.deployed"
         assert (data["pipeline"], data["version"]) == (uid, 2)
@@ -233,6 +258,7 @@ def test_other_endpoints_learn_that_one_was_switched_off(system: TestSystem, uid
         off = call(system, uid, "endpoints.create", {"url": gone.url})["endpoint"]["id"]
         call(system, uid, "records.create", {"content": "tea"})
         (request,) = receiver.wait(1)
+        check_event(request.json)
         assert request.json["type"] == "endpoint.disabled"
         assert request.json["data"] == {
             "id": off,
@@ -249,8 +275,65 @@ def test_unknown_events_are_refused_with_the_known_ones(system: TestSystem, uid:
     assert (code, "entry.merged" in detail) == ("refused", True)
 
 
-def test_the_documents_list_all_events_with_an_example_each() -> None:
-    page = (ROOT / "docs" / "endpoints.md").read_text()
-    rows = re.findall(r"^\| `([a-z_]+\.[a-z_]+)` \| .+ \| `(\{.+\})` \|$", page, re.MULTILINE)
-    assert sorted(type_ for type_, _ in rows) == sorted([*list_event_types(), TEST_TYPE])
-    assert all(isinstance(orjson.loads(example), dict) for _, example in rows)
+def test_the_sources_of_recipes(system: TestSystem, uid: str) -> None:
+    with WebhookReceiver() as receiver:
+        types = [
+            f"{name}.*" for name in ("kv", "event", "events", "node", "nodes", "edge", "edges")
+        ]
+        given = {"url": receiver.url, "ordered": True, "events": [*types, "memory.*"]}
+        call(system, uid, "endpoints.create", given)
+        pair = {"instance": "prefs", "namespace": "ui", "key": "theme"}
+        call(system, uid, "kv.set", pair | {"value": 1, "auto_create": True})
+        call(system, uid, "kv.delete", pair)
+        call(system, uid, "kv.set", pair | {"value": 2})
+        call(system, uid, "kv.clear", {"instance": "prefs", "namespace": "ui"})
+        logged = {"stream_id": "s", "event_type": "e", "payload": {}}
+        for events in ([logged], [logged, logged]):
+            append = {"instance": "log", "events": events, "auto_create": True}
+            call(system, uid, "events.append", append)
+        entities = [{"name": one, "entity_type": "x", "observations": []} for one in "abc"]
+        relation = {"from_entity": "a", "to_entity": "b", "relation_type": "knows"}
+        for some in (entities[:1], entities[1:]):
+            call(system, uid, "knowledge_graph.create_entities", {"entities": some})
+        relations = {"relations": [relation]}
+        call(system, uid, "knowledge_graph.create_relations", relations)
+        call(system, uid, "knowledge_graph.delete_relations", relations)
+        memory = call(system, uid, "memories.create", {"name": "m"})["id"]
+        call(system, uid, "memories.update", {"id": memory, "description": "of tea"})
+        call(system, uid, "memories.delete", {"id": memory})
+        bodies = [one.json for one in receiver.wait(13)]
+
+    for body in bodies:
+        check_event(body)
+    assert {one["type"] for one in bodies} >= {
+        *("kv.set", "kv.deleted", "kv.cleared", "event.appended", "events.appended"),
+        *("node.added", "nodes.added", "edge.added", "edge.deleted"),
+        *("memory.created", "memory.updated", "memory.deleted"),
+    }
+
+
+def test_changes_of_two_stores_with_the_same_number_are_two_deliveries(
+    system: TestSystem, uid: str
+) -> None:
+    with WebhookReceiver() as receiver:
+        given = {"url": receiver.url, "events": ["record.created", "memory.created"]}
+        call(system, uid, "endpoints.create", given)
+        call(system, uid, "records.create", {"content": "tea"})
+        call(system, uid, "memories.create", {"name": "m"})
+        assert {one.json["type"] for one in receiver.wait(2, 10)} == {
+            "record.created",
+            "memory.created",
+        }
+
+
+def test_the_catalog_has_all_events_with_an_example_each() -> None:
+    assert sorted(list_types()) == sorted([*list_event_types(), TEST_TYPE])
+    for type_ in list_types():
+        check_event(make_example(type_))
+    VALIDATOR.check_schema(make_schema())
+
+
+def test_the_pages_of_the_catalog_are_current() -> None:
+    remedy = "run python -m memrelay.web.openapi.event_catalog"
+    assert PAGE.read_text() == fill(PAGE.read_text()), remedy
+    assert SCHEMA.read_text() == dump_schema(), remedy

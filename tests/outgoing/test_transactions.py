@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from memrelay.memory.engine.filter_sql import Conditions
 from memrelay.memory.engine.stores import OpenStores
 from memrelay.memory.errors import StoreBusy
 from memrelay.memory.models.endpoints.outbox import collect
@@ -44,5 +45,6 @@ def test_a_batch_that_rolls_back_leaves_no_delivery(tmp_path: Path) -> None:
 
     batch.run(stores)
 
-    assert list_deliveries(stores, plan) == [(A, "record.created")]
+    assert [stores.get(one).records.count(Conditions()) for one in (A, B)] == [1, 1]
+    assert list_deliveries(stores, plan) == [(A, "record.created"), (B, "record.created")]
     stores.close_all()

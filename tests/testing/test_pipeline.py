@@ -107,7 +107,13 @@ def test_the_form_for_an_event_loop_is_the_same() -> None:
             await p.webhook("user", "/write by a webhook")
             return [one["content"] for one in orjson.loads(listed.text)]
 
+    async def mistake() -> None:
+        with test_pipeline("memory_test"):
+            pass
+
     assert asyncio.run(converse()) == ["tea", "with milk"]
+    with pytest.raises(RuntimeError, match="write `async with"):
+        asyncio.run(mistake())
 
 
 def test_timers_run_at_their_intervals_and_slots() -> None:

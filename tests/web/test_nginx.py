@@ -13,6 +13,7 @@ from playwright.sync_api import Page, expect
 
 from tests.support.browser import chromium
 from tests.support.console import open_page
+from tests.support.http import ask
 from tests.support.keys import ApiKey, await_closed, make_key
 from tests.support.listener import Listener
 from tests.support.mcp_calls import McpCalls
@@ -91,6 +92,14 @@ def test_programs_reach_the_server(proxied: Proxied) -> None:
     assert hook.status in (200, 202)
     assert (
         "guid" in system.say(uid, {"text": "/write tea"}, query="?wait=60", **key.headers).texts[0]
+    )
+    host = system.url.removesuffix(BASE)
+    metadata = ask(host, "GET", f"/.well-known/oauth-authorization-server{BASE}").json
+    refused = system.post(f"/mcp/{uid}", {})
+    assert metadata["issuer"] == system.url
+    assert (
+        f"{host}/.well-known/oauth-protected-resource{BASE}/mcp/{uid}"
+        in (refused.headers["www-authenticate"])
     )
     calls = McpCalls(system.url, f"/mcp/{uid}", key)
     assert calls("tools/list")["tools"]

@@ -40,8 +40,8 @@ class Memrelay:
             self._store.records.embed()
 
     def search(self, question: str, limit: int, mode: str) -> list[str]:
-        """Return the keys of the records in the default mode."""
-        hits = self._store.records.search(question, limit=limit, wait=True)
+        """Return the keys of the records that match some of the words or the meaning."""
+        hits = self._store.records.search(question, limit=limit, mode="hybrid", wait=True)
         return [str(hit.record.key) for hit in hits.items]
 
     def close(self) -> None:

@@ -28,6 +28,8 @@ REFRESH_PREFIX, CODE_PREFIX, CLIENT_PREFIX = "mrf_", "mrc_", "mrd_"
 CODE_MS, ACCESS_MS = 60_000, 3_600_000
 # How long a used code is remembered, so that its second use revokes the tokens of the first.
 USED_CODE_MS = 600_000
+# Access tokens of a grant that are valid at a time, and used refresh tokens that are remembered.
+MAX_ACCESS_TOKENS, MAX_USED_TOKENS = 10, 1_000
 MAX_CLIENTS, UNUSED_CLIENT_MS = 1_000, 86_400_000
 
 
@@ -319,10 +321,11 @@ async def _create_grant(database: Sql, consent: Consent, now_ms: int) -> Issued:
 
 
 async def _issue(database: Sql, grant: str, scopes: list[str], ends_at: int, now_ms: int) -> Issued:
-    """Store an access token and a refresh token of a grant, and drop all expired tokens."""
+    """Store an access token and a refresh token of a grant. Drop expired and surplus tokens."""
     access, refresh = secrets.token_hex(32), secrets.token_hex(32)
     expires_at = min(now_ms + ACCESS_MS, ends_at)
     await database.change("DELETE FROM oauth_tokens WHERE expires_at <= ?", (now_ms,))
+    await _drop_surplus(database, grant)
     await database.change_many(
         "INSERT INTO oauth_tokens(digest, key, kind, expires_at) VALUES (?, ?, ?, ?)",
         [
@@ -337,3 +340,18 @@ async def _issue(database: Sql, grant: str, scopes: list[str], ends_at: int, now
         (expires_at - now_ms) // 1000,
         scopes,
     )
+
+
+async def _drop_surplus(database: Sql, grant: str) -> None:
+    """Drop the oldest tokens of a grant, so that a client cannot fill the control plane."""
+    access = f"key = ? AND kind = '{ACCESS}'"
+    used = f"key = ? AND kind = '{REFRESH}' AND used_at IS NOT NULL"
+    for condition, order, limit in (
+        (access, "expires_at", MAX_ACCESS_TOKENS - 1),
+        (used, "used_at", MAX_USED_TOKENS),
+    ):
+        await database.change(
+            f"DELETE FROM oauth_tokens WHERE {condition} AND digest NOT IN (SELECT digest FROM "
+            f"oauth_tokens WHERE {condition} ORDER BY {order} DESC LIMIT ?)",
+            (grant, grant, limit),
+        )

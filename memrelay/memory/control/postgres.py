@@ -61,6 +61,7 @@ OAUTH = (
     "expires_at bigint NOT NULL, used_at bigint, key text NOT NULL DEFAULT '')",
     "CREATE TABLE oauth_tokens(digest bytea PRIMARY KEY, key text NOT NULL, kind text NOT NULL, "
     "expires_at bigint NOT NULL, used_at bigint)",
+    "CREATE INDEX oauth_tokens_by_key ON oauth_tokens(key)",
 )
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (*FUNCTIONS, *TABLES),

@@ -102,6 +102,7 @@ OAUTH = (
     "expires_at INTEGER NOT NULL, used_at INTEGER, key TEXT NOT NULL DEFAULT '')",
     "CREATE TABLE oauth_tokens(digest BLOB PRIMARY KEY, key TEXT NOT NULL, kind TEXT NOT NULL, "
     "expires_at INTEGER NOT NULL, used_at INTEGER)",
+    "CREATE INDEX oauth_tokens_by_key ON oauth_tokens(key)",
 )
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     BUNDLES_AND_DEAD_LETTERS,

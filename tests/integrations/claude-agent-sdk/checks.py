@@ -84,6 +84,36 @@ def test_the_program_of_the_page_remembers_after_a_kill(tmp_path: Path) -> None:
     assert {(fact.owner, fact.content) for fact in facts} == {("ada", NUTS)}
 
 
+def test_the_program_with_a_server_continues_a_session(
+    tmp_path: Path, server: Server, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names: dict[str, Any] = {}
+    exec(read_program("claude-agent-sdk", 1).replace("http://127.0.0.1:8765", server.url), names)
+
+    async def begin() -> str:
+        async with server.connect() as client:
+            sessions = MemrelaySessionStore(client, user="ada")
+            options = ClaudeAgentOptions(session_store=sessions)
+            (result,) = [
+                message
+                async for message in query(prompt="I like green tea", options=options)
+                if isinstance(message, ResultMessage)
+            ]
+            return result.session_id
+
+    with serve_messages(answer) as model, pytest.MonkeyPatch.context() as patch:
+        for name, value in (model.environment | {"HOME": str(tmp_path)}).items():
+            patch.setenv(name, value)
+        patch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path / "first"))
+        session = asyncio.run(begin())
+        patch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path / "second"))
+        asyncio.run(names["continue_session"](session, "Which tea do I like?"))
+        messages = json.dumps(model.requests[-1]["messages"])
+
+    assert messages.index("I like green tea") < messages.index("Which tea do I like?")
+    assert session in capsys.readouterr().out
+
+
 def test_the_example_resumes_a_session_without_its_files(tmp_path: Path) -> None:
     agent = EXAMPLES / "claude_agent/agent.py"
 
@@ -259,7 +289,7 @@ def test_hooks_and_tools_remember(tmp_path: Path, server: Server, on_server: boo
         other = {"prompt": "Which tea do I like?", "prompt_id": "p2", "session_id": "other"}
         found = await claude.run_hook("UserPromptSubmit", **other)
         context = found["response"]["hookSpecificOutput"]["additionalContext"]
-        assert '"content":"I like green tea","said_by":"ada"' in context
+        assert '"content":"I like green tea","said_by":"eve"' in context
 
         remembered = await claude.call_tool("remember", {"fact": NUTS})
         assert remembered["content"][0]["text"] == "Remembered."
@@ -270,6 +300,9 @@ def test_hooks_and_tools_remember(tmp_path: Path, server: Server, on_server: boo
         assert (await claude.call_tool("search", {}))["isError"]
 
     async def use(call: Any, user: str) -> None:
+        entry: Any = {"type": "user", "message": {"content": "I like green tea. Which tea?"}}
+        key: Any = {"project_key": "p", "session_id": "other"}
+        await MemrelaySessionStore(call, user=user).append(key, [entry])
         options = ClaudeAgentOptions(
             mcp_servers={"memory": memory_server(call, user=user, agent="guide")},
             hooks=memory_hooks(call, user=user, agent="guide", tools=True),
@@ -278,14 +311,14 @@ def test_hooks_and_tools_remember(tmp_path: Path, server: Server, on_server: boo
 
     async def use_server() -> None:
         async with server.connect() as client:
-            await use(client, "ada")
-            turns = (await client.turns.list(server.uid, thread="s", user="ada")).items
+            await use(client, "eve")
+            turns = (await client.turns.list(server.uid, thread="s", user="eve")).items
             check(turns)
 
     def check(turns: Any) -> None:
         shown = [(turn.role, turn.name, turn.content[:20]) for turn in turns]
         assert shown == [
-            ("user", "ada", "I like green tea"),
+            ("user", "eve", "I like green tea"),
             ("assistant", "guide", "Noted."),
             ("tool", "Bash", '{"command":"ls"}\nxxx'),
         ]
@@ -295,8 +328,8 @@ def test_hooks_and_tools_remember(tmp_path: Path, server: Server, on_server: boo
         asyncio.run(use_server())
         return
     with open_store(tmp_path / "memory.db", embedder="none") as store:
-        asyncio.run(use(store, "ada"))
-        check(store.turns.list(thread="s", user="ada").items)
+        asyncio.run(use(store, "eve"))
+        check(store.turns.list(thread="s", user="eve").items)
 
 
 def test_a_failing_memory_does_not_end_the_session(tmp_path: Path) -> None:

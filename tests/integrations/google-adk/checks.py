@@ -173,6 +173,10 @@ def test_events_come_back_equal_and_once(start: Run) -> None:
         await service.append_event(session, lost)  # again, after an error of the network
         read = await service.get_session(**where, session_id=session.id)
         assert read == session and len(session.events) == 3
+        await service.append_event(session, say(state={"n": 2}))
+        await service.append_event(session, lost)  # changes no newer state
+        read = await service.get_session(**where, session_id=session.id)
+        assert read == session and read.state["n"] == 2
 
     start(use)
 
@@ -400,6 +404,20 @@ class Gemini(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(answer)))
         self.end_headers()
         self.wfile.write(answer.encode())
+
+
+def test_the_program_with_a_server_lists_sessions(server: Server) -> None:
+    program = read_program("google-adk", 1).replace("http://127.0.0.1:8765", server.url)
+    names: dict[str, Any] = {}
+    exec(program, names)
+
+    async def use() -> None:
+        async with server.connect() as client:
+            service = MemrelaySessionService(client)
+            await service.create_session(app_name="guide", user_id="ada", session_id="monday")
+        assert [session.id for session in await names["list_sessions"]("ada")] == ["monday"]
+
+    asyncio.run(use())
 
 
 def test_the_example_remembers_in_another_process(tmp_path: Path) -> None:

@@ -132,7 +132,7 @@ def test_the_example_remembers_in_another_process_and_in_another_session(tmp_pat
 
 
 def test_a_kill_loses_and_doubles_nothing(tmp_path: Path) -> None:
-    killed = add_until_killed(CHILD, tmp_path, batch=2)
+    killed = add_until_killed(CHILD, tmp_path, batch=2, rounds=3)
 
     # Most of them have left the short-term memory.
     messages = with_store(tmp_path, lambda chats: chats.get_messages("chat", None), user="ada")
@@ -142,7 +142,7 @@ def test_a_kill_loses_and_doubles_nothing(tmp_path: Path) -> None:
 
 
 def test_a_kill_while_messages_are_replaced_leaves_the_old_or_the_new(tmp_path: Path) -> None:
-    killed = add_until_killed(SETTER, tmp_path, rounds=3)
+    killed = add_until_killed(SETTER, tmp_path, rounds=2)
 
     messages = with_store(tmp_path, lambda chats: chats.get_messages("chat"))
     n = int(messages[0].content.split()[0])
@@ -177,7 +177,7 @@ def test_the_store_does_what_the_sql_store_of_llama_index_does(tmp_path: Path) -
         return await getattr(chats, f"{step}_oldest_messages")(key, len(numbers))
 
     async def compare(ours: Any) -> None:
-        for _ in range(120):
+        for _ in range(60):
             step = choose.choice(["add", "add", "add", "set", "delete", "delete", "archive"])
             key, numbers = choose.choice("ab"), choose.choices(range(99), k=choose.randrange(1, 5))
             both = [await change(chats, step, key, numbers) for chats in (ours, theirs)]
@@ -202,7 +202,7 @@ def test_the_store_of_a_buffer_does_what_the_simple_store_does(tmp_path: Path) -
 
     with open_store(tmp_path / "memory.db", embedder="none") as store:
         ours = MemrelayChatStore(store)
-        for _ in range(150):
+        for _ in range(80):
             step = choose.choice(["add", "add", "add", "set", "one", "last", "get"])
             some = choose.choices(MESSAGES, k=choose.randrange(1, 4))
             position = choose.randrange(4)

@@ -138,24 +138,24 @@ def test_a_kill_loses_and_doubles_nothing(tmp_path: Path) -> None:
 
 
 def test_messages_and_states_come_back_equal_as_from_the_file_manager(tmp_path: Path) -> None:
-    agents = []
-    for number in range(2):
-        with open_store(tmp_path / "memory.db", embedder="none") as store:
-            ours = MemrelaySessionManager("chat", store)
-            theirs = FileSessionManager("chat", str(tmp_path / "theirs"))
-            for manager in (ours, theirs):
-                agent = Agent(agent_id="a", session_manager=manager, callback_handler=None)
-                if number == 0:
-                    agent.state.set("list", [1, {"é": None}])
-                    for message in MESSAGES:
-                        agent.messages.append(message)
-                        manager.append_message(message, agent)
-                    manager.sync_agent(agent)
-                agents.append(agent)
+    def begin(manager: Any) -> None:
+        agent = Agent(agent_id="a", session_manager=manager, callback_handler=None)
+        agent.state.set("list", [1, {"é": None}])
+        for message in MESSAGES:
+            agent.messages.append(message)
+            manager.append_message(message, agent)
+        manager.sync_agent(agent)
 
-    *_, ours_again, theirs_again = agents
-    assert ours_again.messages == theirs_again.messages == MESSAGES
-    assert ours_again.state.get() == theirs_again.state.get() == {"list": [1, {"é": None}]}
+    def use(do: Callable[[Any], Any]) -> list[Any]:
+        with open_store(tmp_path / "memory.db", embedder="none") as store:
+            theirs = FileSessionManager("chat", str(tmp_path / "theirs"))
+            return [do(manager) for manager in (MemrelaySessionManager("chat", store), theirs)]
+
+    use(begin)
+    ours, theirs = use(lambda manager: Agent(agent_id="a", session_manager=manager))
+
+    assert ours.messages == theirs.messages == MESSAGES
+    assert ours.state.get() == theirs.state.get() == {"list": [1, {"é": None}]}
 
 
 def test_the_repository_does_what_the_file_repository_does(tmp_path: Path) -> None:

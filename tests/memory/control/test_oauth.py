@@ -10,8 +10,9 @@ import pytest
 
 from memrelay.memory.control.catalog import Catalog
 from memrelay.memory.control.database import copy_control_plane
-from memrelay.memory.control.keys import ALL, NewKey
+from memrelay.memory.control.keys import ALL, NewKey, digest_of
 from memrelay.memory.control.oauth import (
+    MAX_ACCESS_TOKENS,
     MAX_CLIENTS,
     UNUSED_CLIENT_MS,
     Client,
@@ -121,6 +122,25 @@ def test_the_oldest_unused_registrations_end_first(control_plane: ControlPlane) 
 
             later = NOW + UNUSED_CLIENT_MS + 30
             assert await find(rows, [used, young], later) == [True, False]
+
+    asyncio.run(run())
+
+
+def test_a_client_that_refreshes_again_and_again_has_few_tokens(
+    control_plane: ControlPlane,
+) -> None:
+    async def run() -> None:
+        async with opened(control_plane) as (catalog, rows):
+            _, _, first = await grant(catalog, rows)
+            _, _, other = await grant(catalog, rows)
+            issued = first
+            for number in range(MAX_ACCESS_TOKENS + 5):
+                issued = await rows.refresh(issued.refresh_token, Renewal(CLIENT), NOW + number)
+            tokens = await rows.list_access_tokens()
+            assert len(tokens[first.grant]) == MAX_ACCESS_TOKENS
+            newest = digest_of(issued.access_token.rpartition("_")[2])
+            assert newest in [one.digest for one in tokens[first.grant]]
+            assert len(tokens[other.grant]) == 1
 
     asyncio.run(run())
 

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import pytest
 from playwright.sync_api import Page
 
+from tests.support.axe import find_violations
 from tests.support.browser import chromium
 from tests.support.oauth import OAuthSystem
 
@@ -61,6 +62,7 @@ def test_a_user_logs_in_allows_and_returns_to_the_client(oauth: OAuthSystem, wid
         page.get_by_role("heading", name="Connect Claude?").wait_for()
 
         assert page.get_by_role("checkbox", checked=True).count() == 2
+        assert find_violations(page) == []
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         page.get_by_role("button", name="Allow").click()
         page.get_by_text("Connected").wait_for()

@@ -67,6 +67,11 @@ def _deletions() -> frozenset[str]:
     return frozenset(named | {DELETED, EXPIRED, ERASED})
 
 
+def is_deletion(type_: str) -> bool:
+    """Return whether there is no record after an event."""
+    return type_ in _deletions()
+
+
 def is_about_record(type_: str) -> bool:
     """Return whether the subject of an event is a record."""
     return type_ in _record_types()
@@ -114,14 +119,14 @@ def show_record(store: Store, guid: str, type_: str) -> dict[str, Any]:
     stored = store.records.by_guid(guid)
     last = store.records.versions.deleted(guid) if stored is None else stored
     if last is None:
-        if type_ in _deletions():
+        if is_deletion(type_):
             return ids
         was_deleted = store.records.versions.count_of(guid) > 0
         return ids | ({"deleted": True} if was_deleted else {"id": guid, "erased": True})
     events = None if type_ in RECORD_TYPES else kind_events().get(last.state.kind)
     if events is not None and events.has_ids_only:
         ids = asdict(load(events.view)(store, last.state)) | ids
-    if type_ in _deletions():
+    if is_deletion(type_):
         return ids
     if stored is None:
         return ids | {"deleted": True}

@@ -124,7 +124,8 @@ def make_rows(
                 and any(matches(glob, event.type) for glob in endpoint.spec.events)
                 and _passes(store, change, endpoint.spec.filter)
             ):
-                cause = f"{endpoint.id}/{lineage}/{change.n}"
+                # Stores of a pipeline have equal lineages and numbers.
+                cause = f"{endpoint.id}/{store.memory_id}/{lineage}/{change.n}"
                 id_ = f"msg_{hashlib.sha256(cause.encode()).hexdigest()[:32]}"
                 about = (store.memory_id, change.n, event.type, change.subject, event.data)
                 yield (id_, endpoint.id, *about, change.at, change.at)
