@@ -29,6 +29,9 @@ export async function* readSocket(
   headers: Record<string, string>,
   signal?: AbortSignal,
 ): AsyncGenerator<LiveMessage> {
+  if (typeof WebSocket === "undefined") {
+    throw new TypeError("there is no global WebSocket; use Node 22 or newer, or set one");
+  }
   const waiting: LiveMessage[] = [];
   let wake: () => void = () => {};
   let ending: Ending | undefined;

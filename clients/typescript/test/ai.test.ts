@@ -69,6 +69,23 @@ test("another user's memory is not recalled", async () => {
   assert.doesNotMatch(JSON.stringify(model.doGenerateCalls[0]?.prompt), /nuts/);
 });
 
+test("what is recalled is short, and has neither transcripts nor excluded words", async () => {
+  const said = { user: "ida", thread: "ai-4" };
+  await memory.add(`My cello is old. ${"x".repeat(300_000)}`, said);
+  await memory.records.create({ content: "cello: entry", kind: "transcript", owner: "ida" });
+  const model = modelThatSays("It is.");
+  const middleware = memoryMiddleware(memory, { ...said, thread: "ai-5" });
+  await generateText({
+    model: wrapLanguageModel({ model, middleware }),
+    prompt: `Is the -cello old? ${"y ".repeat(150_000)}`,
+  });
+  const [recalled] = model.doGenerateCalls[0]?.prompt ?? [];
+  const sent = String(recalled?.content);
+  assert.match(sent, /My cello is old/);
+  assert.doesNotMatch(sent, /cello: entry/);
+  assert.ok(sent.length < 1_500);
+});
+
 test("a model remembers and recalls by tools", async () => {
   const tools = memoryTools(memory, { user: "lin" });
   const call = (toolName: string, input: object) => ({
