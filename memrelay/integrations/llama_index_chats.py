@@ -123,6 +123,6 @@ def _read_message(turn: Mapping[str, Any]) -> ChatMessage:
     except ValidationError as error:
         raise Refused(
             f"the turn {turn['guid']} is no message that this version of LlamaIndex reads; if "
-            "another framework wrote it, use another session_id or key, else update LlamaIndex, or "
+            "another framework wrote it, use another key, else update LlamaIndex, or "
             "remove the turn with records.delete"
         ) from error

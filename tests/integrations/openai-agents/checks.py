@@ -141,10 +141,21 @@ def test_sessions_of_two_users_with_the_same_id_are_two(tmp_path: Path) -> None:
     assert with_store(tmp_path, lambda session: session.get_items(), user="ada") == [USER]
 
 
-def test_turns_of_others_are_messages_or_refused_with_the_remedy(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"data": 1},
+        {"type": "human", "data": {"content": "hi"}},  # LangChain
+        {"role": "user", "blocks": [{"block_type": "text", "text": "hi"}]},  # LlamaIndex
+        {"type": "message", "role": "user", "contents": []},  # Agent Framework
+    ],
+)
+def test_turns_of_others_are_messages_or_refused_with_the_remedy(
+    tmp_path: Path, odd: dict[str, Any]
+) -> None:
     with open_store(tmp_path / "memory.db", embedder="none") as store:
         store.turns.add([{"role": "user", "content": "hi"}], thread="chat")
-        store.turns.add([{"content": "hi", "item": {"data": 1}}], thread="odd")
+        store.turns.add([{"content": "hi", "item": odd}], thread="odd")
 
     items = with_store(tmp_path, lambda session: session.get_items())
     assert items == [{"role": "user", "content": "hi"}]
