@@ -352,10 +352,16 @@ def _lock_file(path: Path) -> Iterator[None]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            holder = describe_process(_find_holder(lock))
-            raise StoreBusy(
-                f"{path} is open in another program{holder}; close it there first"
-            ) from error
+            pid = _find_holder(lock)
+            if pid == os.getpid():
+                reason = "is open in this program already; use that store, or close it first"
+            else:
+                holder = describe_process(pid)
+                reason = (
+                    f"is open in another program{holder}; close it there first, or share it "
+                    "with a server (`memrelay up`)"
+                )
+            raise StoreBusy(f"{path} {reason}") from error
         # Only Linux lists the holders of locks.
         file.truncate(0)
         file.write(f"{os.getpid()}\n")

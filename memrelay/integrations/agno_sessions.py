@@ -7,6 +7,7 @@ from agno.db.base import SessionType
 from agno.db.in_memory.utils import apply_sorting
 from agno.db.utils import deserialize_session, detect_session_type, filter_context_runs
 from agno.session import AgentSession, Session, TeamSession, WorkflowSession
+from agno.utils.log import log_warning
 
 from memrelay.integrations.agno_runs import COMPONENTS, Runs, as_dict, take_page, to_json
 from memrelay.integrations.conversation import Json
@@ -80,6 +81,7 @@ class Sessions(Runs):
         row["session_type"] = TYPES[type(session)]
         before = self.read_session(row["session_id"])
         if before is not None and before.get("user_id") not in (None, row.get("user_id")):
+            log_warning(f"session {row['session_id']!r} is not kept: it belongs to another user")
             return None
         now = int(time.time())
         if before is None:

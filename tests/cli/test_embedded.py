@@ -242,7 +242,10 @@ def test_an_invalid_input_is_refused_and_changes_nothing(tmp_path: Path) -> None
 
 def test_a_file_can_be_open_only_once(tmp_path: Path) -> None:
     with open_store(tmp_path / "x.db"):
-        with pytest.raises(StoreBusy, match="another program"), open_store(tmp_path / "x.db"):
+        with (
+            pytest.raises(StoreBusy, match="in this program already"),
+            open_store(tmp_path / "x.db"),
+        ):
             pass
         with open_store(tmp_path / "y.db") as other:
             assert other.records.list().total == 0

@@ -121,5 +121,8 @@ def test_what_cannot_run_names_the_fix(tmp_path: Path) -> None:
         run_block(add_1, "3", tmp_path / "notes.db")
     with pytest.raises(ValueError, match="amout"):
         run_block(add_1, "3", amout=4)
-    with open_store(tmp_path / "notes.db"), pytest.raises(StoreBusy, match="close it there first"):
+    with (
+        open_store(tmp_path / "notes.db"),
+        pytest.raises(StoreBusy, match="open in this program already"),
+    ):
         run_block(memory_write, "tea", tmp_path / "notes.db")

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 import random
 import re
 from collections.abc import Callable
@@ -226,13 +227,17 @@ def test_an_agent_knows_memories_which_searches_find_and_its_session_but_no_othe
     assert [hit.record.owner for hit in found] == ["ada"] and not hidden
 
 
-def test_a_session_of_another_user_is_neither_read_nor_changed(tmp_path: Path) -> None:
+def test_a_session_of_another_user_is_neither_read_nor_changed(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logging.getLogger("agno"), "propagate", True)
     with open_store(tmp_path / "memory.db", embedder="none") as store:
         db = MemrelayDb(store)
         ask(db, "secret")
 
         assert db.get_session("chat", user_id="bob") is None
         assert db.upsert_session(AgentSession("chat", agent_id="a", user_id="bob")) is None
+        assert "session 'chat' is not kept: it belongs to another user" in caplog.text
         assert db.delete_session("chat", "bob") is False
         ask(db, "mine", user_id="bob")
         session: Any = db.get_session("chat", user_id="ada")
