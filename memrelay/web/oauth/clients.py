@@ -29,11 +29,15 @@ MAX_DOCUMENT_BYTES, FETCH_TIMEOUT_S = 65_536, 5.0
 DOCUMENT_S, FAILURE_S, MAX_KEPT = 600.0, 30.0, 100
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 AUTHORITY = re.compile(r"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::\d{1,5})?")
-# Schemes by which a browser runs or reads something itself. Other ones belong to an application.
+# Schemes by which a browser runs or reads something itself, or by which the system connects to the
+# host in the URI. Other ones belong to an application.
 NOT_APPLICATIONS = frozenset(
     {
         *("about", "blob", "chrome", "data", "file", "filesystem", "ftp", "intent", "javascript"),
         *("mailto", "resource", "tel", "vbscript", "view-source", "ws", "wss"),
+        *("afp", "dav", "davs", "feed", "ftps", "gopher", "imap", "imaps", "irc", "ircs", "ldap"),
+        *("ldaps", "mms", "news", "nfs", "nntp", "rdp", "rtsp", "sftp", "smb", "ssh", "telnet"),
+        *("tftp", "vnc", "webcal", "webcals"),
     }
 )
 CONFIDENTIAL = frozenset({"client_secret_basic", "client_secret_post", "client_secret_jwt"})
@@ -233,7 +237,7 @@ def describe_redirect(uri: str) -> str:
         return parts.netloc
     if _is_loopback(parts):
         return f"a program on your computer ({parts.hostname})"
-    return f"an application on your computer ({parts.scheme}://)"
+    return f"an application on your computer ({parts.scheme}://{parts.netloc})"
 
 
 def find_form_target(uri: str) -> str:

@@ -209,7 +209,7 @@ class Cascade:
             call.message = redact_message(call.message, self._findings)
         if call.tx is None or not call.tx.records.path.admit:
             return subscriber.handle(call, subscriber.args)
-        handle = partial(subscriber.handle, call, subscriber.args)
+        handle = partial(_handle_whole, call, subscriber)
         answer = run_stoppable(self.stops, (self._work.key, self._calls), call.tx, handle)
         self._findings = call.tx.records.findings
         if isinstance(answer, PolicyStop):
@@ -391,3 +391,13 @@ def _find_origin(work: Input, subscriber: PlannedAgent) -> tuple[str, ...]:
     model = getattr(subscriber.args, "model", "") if agent.alias == work.only_agent else ""
     profile = f"{TURN}{work.id}" if model else profile
     return agent.name, work.message.sender, profile, verdict, key, agent.alias, model
+
+
+def _handle_whole(call: Call, subscriber: PlannedAgent) -> Any:
+    """Call a block and return its answer. Raises PolicyStop, also for one that the block has caught
+    if a part of the stopped operation would stay.
+    """
+    answer = subscriber.handle(call, subscriber.args)
+    if call.tx.records.late_stop is not None:
+        raise call.tx.records.late_stop
+    return answer

@@ -88,6 +88,16 @@ def test_a_long_item_keeps_the_text_beside_it_until_its_record_changes(tx: Store
         assert (turns(tx)[0].content, turns(tx)[0].item) == (changed, None)
 
 
+def test_a_text_with_line_breaks_is_erased_from_a_long_item_too(tx: Store) -> None:
+    said = 'first "line"\nsecond'
+    add(tx, {"content": "x", "item": {"said": said}})
+    add(tx, {"content": "", "item": {"said": said, "long": "x" * 200_000}})
+    add(tx, {"content": said, "item": {"long": "x" * 200_000}}, TEA)
+
+    assert perform(tx, "records.erase", text=said).records == 3
+    assert texts(tx) == ["I like tea"]
+
+
 def test_a_long_message_keeps_its_text(tx: Store) -> None:
     text = "tea " * 30_000
     add(tx, {"role": "tool", "content": text, "tool_call_id": "c1"})
