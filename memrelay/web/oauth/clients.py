@@ -1,6 +1,6 @@
 """The clients of OAuth: registered ones, and ones with a metadata document at their id's URL.
 
-Nobody verifies what a client says of itself. What counts are its redirect URIs: a code goes only to
+The name and the address of a client are not verified. Its redirect URIs count: a code goes only to
 one of them.
 """
 
@@ -44,7 +44,7 @@ CONFIDENTIAL = frozenset({"client_secret_basic", "client_secret_post", "client_s
 
 
 class InvalidClient(ValueError):
-    """What a client says of itself is not acceptable. `code` is the error of RFC 7591."""
+    """The registration or the document of a client is invalid. `code` is the error of RFC 7591."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
