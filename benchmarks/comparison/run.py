@@ -42,6 +42,7 @@ QUIET = {
     "DO_NOT_TRACK": "1",
     "HF_HUB_OFFLINE": "1",
     "MEM0_TELEMETRY": "false",
+    "ORT_DISABLE_TELEMETRY": "1",
     "OTEL_SDK_DISABLED": "true",
 }
 

@@ -25,6 +25,7 @@ LICENSES = {
     "cranfield": ("Cranfield", "a classic collection without a license text"),
 }
 MISSING = "not run"
+QUIET_LOAD = 1.0
 Results = Mapping[str, Any]  # of run.py
 
 
@@ -69,11 +70,13 @@ def _describe_run(results: Results) -> str:
         f"{SYSTEMS[name].name} {one['version']}" for name, one in results["installed"].items()
     )
     minutes = results["seconds"] / 60
+    is_busy = float(machine["load"]) > QUIET_LOAD
+    busy = "\n\nThe machine was busy with other work, so the times are rough." if is_busy else ""
     return (
         f"Measured on {machine['date']} in one run of {minutes:.0f} minutes: "
         f"{machine['processors']} processors ({machine['model']}), {machine['memory_gb']} GB, "
         f"{machine['system']}, Python {machine['python']}, load {machine['load']} at the start.\n\n"
-        f"Versions: {versions}."
+        f"Versions: {versions}.{busy}"
     )
 
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from agent_framework import Agent, BaseChatClient, ChatResponse, Message
+from agent_framework import Agent, BaseChatClient, ChatResponse, FunctionInvocationLayer, Message
 
 from memrelay import open_store
 from memrelay.integrations.agent_framework import MemrelayContextProvider, MemrelayHistoryProvider
@@ -21,24 +21,20 @@ async def main() -> None:
     options = parser.parse_args()
 
     with open_store(options.file, embedder="none") as store:
-        client = choose_client()
         agent = Agent(
-            client,
+            choose_client(),
             "Be brief. Remember lasting facts.",
             name="guide",
             context_providers=[
                 MemrelayHistoryProvider(store, user=options.user, agent="guide"),
-                # The stub calls no tools.
-                MemrelayContextProvider(
-                    store, user=options.user, agent="guide", tools=not isinstance(client, Stub)
-                ),
+                MemrelayContextProvider(store, user=options.user, agent="guide"),
             ],
         )
         session = agent.create_session(session_id=options.session)
         print(await agent.run(options.text, session=session))
 
 
-class Stub(BaseChatClient):
+class Stub(FunctionInvocationLayer, BaseChatClient):
     """Answers with what the prompt has from before, in place of a model."""
 
     async def _inner_get_response(

@@ -15,7 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 from memrelay.blocks.memory_args import NO_MEMORY_ID, make_context, naming_call, retry_when_ready
 from memrelay.client.methods import ASYNC, EMBEDDED, Interface, Noun, find_noun_class
 from memrelay.memory.engine.memory_id import built_in_name
-from memrelay.memory.errors import Refused, VectorPending
+from memrelay.memory.errors import PolicyStop, Refused, VectorPending
 from memrelay.memory.operations import AS_OF, DRY_RUN, Operation
 from memrelay.memory.stopped_writes import read_stopped
 from memrelay.pipelines.rules import in_a_line
@@ -58,7 +58,7 @@ def _run(call: "Call", operation: Operation, arguments: dict[str, Any]) -> Any:
         )
     given = _validate(call, operation, fields)
     versions = call.tx.records.versions
-    act, origins = versions.current_act, versions.origins
+    act, origins, last_change = versions.current_act, versions.origins, versions.last_change
     context = replace(
         make_context(call), origin=origins.current, input_id=origins.input_id, reason=act[2]
     )
@@ -67,6 +67,10 @@ def _run(call: "Call", operation: Operation, arguments: dict[str, Any]) -> Any:
             output = operation.run(call.tx, given, context)
     except VectorPending as awaited:
         raise retry_when_ready(awaited) from awaited
+    except PolicyStop as stop:
+        if versions.last_change != last_change:
+            call.tx.records.late_stop = stop
+        raise
     finally:
         versions.current_act = act
     if call.reads is not None:

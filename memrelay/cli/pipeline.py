@@ -66,9 +66,11 @@ async def load_bundle(settings: Settings, uid_or_name: str) -> CheckedBundle:
         source = await catalog.source(deployed.hash)
     checked = check(source or b"")
     if checked.bundle is None:
+        fault = checked.faults[0]
+        remedy = fault.suggestion or "correct the output of `memrelay export` and deploy it"
         fail(
             f"this version of Memrelay rejects the bundle of {deployed.name} ({deployed.uid}): "
-            f"{checked.faults[0].rule}; correct the output of `memrelay export` and deploy it"
+            f"{fault.rule}; {remedy}"
         )
     return checked.bundle
 

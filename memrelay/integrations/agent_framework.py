@@ -163,6 +163,7 @@ def _read_message(turn: Mapping[str, Any]) -> Message:
         return Message.from_dict(item)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise Refused(
-            f"the turn {turn['guid']} is no message that this version of Agent Framework reads; "
-            "update it, use another session, or remove the turn with records.delete"
+            f"the turn {turn['guid']} is no message that this version of Agent Framework reads; if "
+            "another framework wrote it, use another session_id, else update Agent Framework, or "
+            "remove the turn with records.delete"
         ) from error

@@ -114,5 +114,6 @@ def _read_message(turn: Mapping[str, Any]) -> BaseMessage:
     except (KeyError, TypeError, ValueError) as error:
         raise Refused(
             f"the turn {turn['guid']} is no message of this version of langchain-core: {error}; "
-            "update langchain-core, use another session_id, or remove the turn with records.delete"
+            "if another framework wrote it, use another session_id, else update langchain-core, or "
+            "remove the turn with records.delete"
         ) from error

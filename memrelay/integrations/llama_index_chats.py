@@ -122,6 +122,7 @@ def _read_message(turn: Mapping[str, Any]) -> ChatMessage:
         return ChatMessage.model_validate(item)
     except ValidationError as error:
         raise Refused(
-            f"the turn {turn['guid']} is no message that this version of LlamaIndex reads; update "
-            "LlamaIndex, use another key, or remove the turn with records.delete"
+            f"the turn {turn['guid']} is no message that this version of LlamaIndex reads; if "
+            "another framework wrote it, use another key, else update LlamaIndex, or "
+            "remove the turn with records.delete"
         ) from error

@@ -15,6 +15,8 @@ except ImportError as error:
 
 # The types of items that are results of tools end so: function_call_output, ...
 RESULT = "_output"
+# A message of LangChain also has a type.
+LANGCHAIN_KEYS = {"type", "data"}
 
 
 class MemrelaySession:
@@ -91,9 +93,16 @@ def _read_item(turn: Mapping[str, Any]) -> TResponseInputItem:
     item = turn["item"]
     if item is None:
         item = {"role": turn["role"], "content": turn["content"]}
-    if not isinstance(item, dict) or not (item.get("type") or item.get("role")):
+    if not isinstance(item, dict) or not _is_item(item):
         raise Refused(
             f"the turn {turn['guid']} is no item of the OpenAI Agents SDK; use another session_id, "
             "or remove the turn with records.delete"
         )
     return cast(TResponseInputItem, item)
+
+
+def _is_item(item: Mapping[str, Any]) -> bool:
+    """Return whether this can be an item. OpenAI's API rejects messages of other frameworks."""
+    if "role" in item:
+        return "content" in item
+    return bool(item.get("type")) and item.keys() != LANGCHAIN_KEYS

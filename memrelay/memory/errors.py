@@ -126,7 +126,7 @@ class PolicyStop(Refused):
 
 
 class StoppedTooLate(Exception):
-    """A policy stopped a call after it had changed something. Roll back, and run it again."""
+    """A call was refused after it had changed something. Roll back, and run it again."""
 
 
 class ReviewFull(Refused):

@@ -61,6 +61,7 @@ def test_the_tables_have_the_figures_and_name_what_did_not_run(data: Path) -> No
         collections(data),
     )
 
+    assert "busy" not in text["run"]
     assert "5 documents and 1 questions" in text["quality"] and "CC BY-NC 4.0" in text["quality"]
     shares = "1.000 | 1.000 | 0.000 | 0.000 | 0.500 | 0.500 (0.50 to 0.50)"
     assert f"| FTS5 | {shares} | 2.5 | 10 |" in text["quality"]

@@ -98,6 +98,16 @@ def test_what_a_block_cannot_do_is_refused_with_the_reason(store: Store) -> None
             call.recods  # type: ignore[attr-defined]  # noqa: B018
 
 
+def test_a_refused_call_that_a_block_catches_has_changed_nothing(store: Store) -> None:
+    with store.transaction() as tx:
+        call = start(tx)
+        call.turns.add([{"content": "tea"}], thread="t")
+        with pytest.raises(Refused, match="JSON value"):
+            beyond_json = {"content": "milk", "item": {"a": 2**70}}
+            call.turns.add([{"content": "coffee"}, beyond_json], thread="t", replace=True)
+        assert [one.content for one in call.turns.list(thread="t").items] == ["tea"]
+
+
 def test_a_write_that_waits_for_review_becomes_the_call(store: Store) -> None:
     with store.transaction() as tx:
         policy = {"name": "look", "match": {}, "action": "review"}

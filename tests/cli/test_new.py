@@ -42,6 +42,21 @@ def test_the_bundle_passes_the_check(program: Program, kind: str) -> None:
     assert (checked.code, checked.err, checked.lines[0]["warnings"]) == (0, "", 0)
 
 
+def test_a_command_says_how_to_correct_a_broken_block(program: Program) -> None:
+    program.run("new", "block", "my_notes")
+    blocks = program.folder / "my_notes" / "blocks"
+    paths = {"MEMRELAY_BLOCKS__PATHS": str(blocks)}
+    program.run("deploy", blocks.parent / "bundle.json", "--uid", "notes", **paths)
+    (blocks / "my_notes.py").write_text("def x(:\n")
+
+    # This process has loaded the block already.
+    ended = program.run_process("say", "notes", "tea", **paths)
+
+    assert ended.code == 1
+    assert "my_notes.py, line 1: SyntaxError" in ended.err
+    assert f"correct {blocks}" in ended.err
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["block", "pipeline"])
 def test_the_commands_of_the_readme_work(kind: str) -> None:

@@ -31,6 +31,8 @@ USED_CODE_MS = 600_000
 # Access tokens of a grant that are valid at a time, and used refresh tokens that are remembered.
 MAX_ACCESS_TOKENS, MAX_USED_TOKENS = 10, 1_000
 MAX_CLIENTS, UNUSED_CLIENT_MS = 1_000, 86_400_000
+UNKNOWN_REFRESH = "the refresh token is unknown, or of another client"
+AGAIN = "start the authorization again"
 
 
 class InvalidGrant(MemoryFault):
@@ -156,6 +158,9 @@ class OAuthRows(ControlRows):
 
         Raises InvalidGrant.
         """
+        # Anyone can send an invented code. It must not begin a transaction, which others wait for.
+        if not await self._has_code(code):
+            raise InvalidGrant(f"the code is unknown; {AGAIN}")
         digest, fault, revoked = digest_of(code), "", ""
         issued: Issued | None = None
         async with self._database.changing() as database:
@@ -179,7 +184,7 @@ class OAuthRows(ControlRows):
                     (now_ms, issued.grant if issued else "", digest),
                 )
         if issued is None:
-            raise InvalidGrant(f"{fault}; start the authorization again", revoked)
+            raise InvalidGrant(f"{fault}; {AGAIN}", revoked)
         return issued
 
     async def refresh(self, token: str, given: Renewal, now_ms: int) -> Issued:
@@ -187,12 +192,14 @@ class OAuthRows(ControlRows):
 
         Raises InvalidGrant. A token that was used before revokes its grant.
         """
+        if not await self._has_token(token):
+            raise InvalidGrant(f"{UNKNOWN_REFRESH}; {AGAIN}")
         fault, revoked = "", ""
         issued: Issued | None = None
         async with self._database.changing() as database:
             found = await _find_token(database, token, REFRESH)
             if found is None or found.client != given.client:
-                fault = "the refresh token is unknown, or of another client"
+                fault = UNKNOWN_REFRESH
             elif found.used_at is not None:
                 fault = "the refresh token was used before, so its grant is revoked"
                 revoked = found.grant
@@ -206,7 +213,7 @@ class OAuthRows(ControlRows):
                 )
                 issued = await _issue(database, found.grant, found.scopes, found.ends_at, now_ms)
         if issued is None:
-            raise InvalidGrant(f"{fault}; start the authorization again", revoked)
+            raise InvalidGrant(f"{fault}; {AGAIN}", revoked)
         return issued
 
     async def revoke(self, token: str, client: str, now_ms: int) -> str:
@@ -214,6 +221,8 @@ class OAuthRows(ControlRows):
 
         Raises InvalidGrant: the token is of another client.
         """
+        if not await self._has_token(token):
+            return ""
         async with self._database.changing() as database:
             found = await _find_token(database, token, ACCESS, REFRESH)
             if found is None:
@@ -232,6 +241,26 @@ class OAuthRows(ControlRows):
         for grant, digest, expires_at in rows:
             tokens.setdefault(grant, []).append(AccessToken(bytes(digest), expires_at))
         return tokens
+
+    async def has_access_token(self, digest: bytes, now_ms: int) -> bool:
+        """Return whether there is an access token with this hash that has not expired."""
+        return bool(
+            await self._fetch(
+                "SELECT 1 FROM oauth_tokens WHERE digest = ? AND kind = ? AND expires_at > ?",
+                (digest, ACCESS, now_ms),
+            )
+        )
+
+    async def _has_code(self, code: str) -> bool:
+        digest = digest_of(code)
+        return bool(await self._fetch("SELECT 1 FROM oauth_codes WHERE digest = ?", (digest,)))
+
+    async def _has_token(self, text: str) -> bool:
+        form = TOKEN.fullmatch(text)
+        if form is None:
+            return False
+        sql = "SELECT 1 FROM oauth_tokens WHERE digest = ?"
+        return bool(await self._fetch(sql, (digest_of(form[3]),)))
 
 
 class _Token(NamedTuple):

@@ -19,7 +19,6 @@ from memrelay.memory.engine.idempotency import pack, unpack
 from memrelay.memory.engine.inbox import RETRY_SUFFIX, Inbox
 from memrelay.memory.engine.models import (
     conversation_kinds,
-    json_kinds,
     list_erasures,
     list_rows,
     load,
@@ -50,6 +49,8 @@ HAS_TEXT = " OR ".join(
     [
         *(f"instr(coalesce({name}, ''), ?1) > 0" for name in TEXTS),
         *(f"instr(coalesce({name}, ''), ?2) > 0" for name in JSON_TEXTS),
+        # A content may be JSON too, such as the long item of a turn.
+        "(?1 <> ?2 AND instr(content, ?2) > 0)",
     ]
 )
 IS_DELETED = "NOT EXISTS (SELECT 1 FROM records AS there WHERE there.guid = r.guid)"
@@ -316,11 +317,9 @@ def _select_guids() -> str:
 
     ?1 is the text, ?2 the text as JSON escapes it.
     """
-    kinds = [f"(kind GLOB '{glob}' AND instr(content, ?2) > 0)" for glob in json_kinds()]
-    condition = " OR ".join([HAS_TEXT, *kinds])
     return (
-        f"SELECT guid FROM records WHERE {condition} "
-        f"UNION SELECT guid FROM versions WHERE {condition}"
+        f"SELECT guid FROM records WHERE {HAS_TEXT} "
+        f"UNION SELECT guid FROM versions WHERE {HAS_TEXT}"
     )
 
 

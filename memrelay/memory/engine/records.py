@@ -35,7 +35,7 @@ from memrelay.memory.engine.fulltext import INDEXES, FullTextIndex, best_matches
 from memrelay.memory.engine.rows import Changes, RowInsert
 from memrelay.memory.engine.table import ChangeHook
 from memrelay.memory.engine.versions import State, StoredRecord, VersionTable, What, stored_records
-from memrelay.memory.errors import DeferredMatch
+from memrelay.memory.errors import DeferredMatch, PolicyStop
 from memrelay.memory.records import columns
 from memrelay.memory.records.columns import ORDER, column_list
 from memrelay.memory.records.data import LARGEST
@@ -139,6 +139,8 @@ class RecordTable:
         self.findings: dict[str, str] = {}
         # New records that policies see before the commit. None if they see each when it is written.
         self._deferred: list[DeferredRecord] | None = None
+        # A stop of an operation that had changed something, which a block may have caught.
+        self.late_stop: PolicyStop | None = None
         # Whether a record may have a period of validity.
         self.has_periods = False
         self.reset()
@@ -149,7 +151,7 @@ class RecordTable:
             buffered.clear()
         self._last_seqs.clear()
         self.findings.clear()
-        self._deferred = None
+        self._deferred = self.late_stop = None
         self.versions.reset()
         self.appends.reset()
         self._reset_hooks()

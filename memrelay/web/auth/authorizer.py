@@ -43,7 +43,11 @@ UNKNOWN_TOKEN = (
 
 
 class UnknownToken(Unauthorized):
-    """An access token of OAuth is not among those that were read last."""
+    """An access token of OAuth is not among those that were read last. `digest` is its hash."""
+
+    def __init__(self, detail: str, digest: bytes) -> None:
+        super().__init__(detail)
+        self.digest = digest
 
 
 class TokenIdentity(NamedTuple):
@@ -269,16 +273,18 @@ class Credentials(NamedTuple):
     def authenticate_token(self, given: str, path: str, now_ms: int) -> Caller:
         """Return the owner of an access token of OAuth for a request to `path`.
 
-        Raises UnknownToken, and Unauthorized: it is for another path.
+        Raises UnknownToken, and Unauthorized: it is no longer valid, or for another path.
         """
         form = TOKEN.fullmatch(given)
-        key = self.keys.get(form[2]) if form is not None else None
-        if form is None or key is None:
-            raise UnknownToken(UNKNOWN_TOKEN)
+        if form is None:
+            raise Unauthorized(UNKNOWN_TOKEN)
         digest = digest_of(form[3])
-        found = [one for one in self.tokens.get(key.id, ()) if compare_digest(one.digest, digest)]
-        if not found or found[0].expires_at <= now_ms or self._find_key_fault(key.id, now_ms):
-            raise UnknownToken(UNKNOWN_TOKEN)
+        found = [one for one in self.tokens.get(form[2], ()) if compare_digest(one.digest, digest)]
+        key = self.keys.get(form[2])
+        if not found or key is None:
+            raise UnknownToken(UNKNOWN_TOKEN, digest)
+        if found[0].expires_at <= now_ms or self._find_key_fault(key.id, now_ms):
+            raise Unauthorized(UNKNOWN_TOKEN)
         more = self.keys[key.parent].scopes & frozenset(GRANTABLE) - key.scopes
         grant = Grant(key.resource, more)
         if not grant.covers(path):
@@ -308,6 +314,9 @@ class TokenRows(Protocol):
 
     async def list_access_tokens(self) -> Mapping[str, Sequence[AccessToken]]:
         """Return the tokens by the ids of their grants."""
+
+    async def has_access_token(self, digest: bytes, now_ms: int) -> bool:
+        """Return whether there is a token with this hash that has not expired."""
 
 
 class Authorizer:
@@ -364,7 +373,13 @@ class Authorizer:
             return verified
         try:
             return self._identify(request, await self.get_credentials())
-        except UnknownToken:  # another server may have issued it a moment ago
+        except UnknownToken as unknown:
+            # Another server may have issued it a moment ago. An invented token must not make this
+            # server read all keys again.
+            if self._oauth is None or not await self._oauth.has_access_token(
+                unknown.digest, self.now_ms
+            ):
+                raise
             return self._identify(request, await self.get_credentials(refresh=True))
 
     async def _verify_token(self, request: web.Request) -> Caller | None:

@@ -1,6 +1,6 @@
 """The clients of OAuth: registered ones, and ones with a metadata document at their id's URL.
 
-Nobody verifies what a client says of itself. What counts are its redirect URIs: a code goes only to
+The name and the address of a client are not verified. Its redirect URIs count: a code goes only to
 one of them.
 """
 
@@ -29,18 +29,22 @@ MAX_DOCUMENT_BYTES, FETCH_TIMEOUT_S = 65_536, 5.0
 DOCUMENT_S, FAILURE_S, MAX_KEPT = 600.0, 30.0, 100
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 AUTHORITY = re.compile(r"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::\d{1,5})?")
-# Schemes by which a browser runs or reads something itself. Other ones belong to an application.
+# Schemes by which a browser runs or reads something itself, or by which the system connects to the
+# host in the URI. Other ones belong to an application.
 NOT_APPLICATIONS = frozenset(
     {
         *("about", "blob", "chrome", "data", "file", "filesystem", "ftp", "intent", "javascript"),
         *("mailto", "resource", "tel", "vbscript", "view-source", "ws", "wss"),
+        *("afp", "dav", "davs", "feed", "ftps", "gopher", "imap", "imaps", "irc", "ircs", "ldap"),
+        *("ldaps", "mms", "news", "nfs", "nntp", "rdp", "rtsp", "sftp", "smb", "ssh", "telnet"),
+        *("tftp", "vnc", "webcal", "webcals"),
     }
 )
 CONFIDENTIAL = frozenset({"client_secret_basic", "client_secret_post", "client_secret_jwt"})
 
 
 class InvalidClient(ValueError):
-    """What a client says of itself is not acceptable. `code` is the error of RFC 7591."""
+    """The registration or the document of a client is invalid. `code` is the error of RFC 7591."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -233,7 +237,7 @@ def describe_redirect(uri: str) -> str:
         return parts.netloc
     if _is_loopback(parts):
         return f"a program on your computer ({parts.hostname})"
-    return f"an application on your computer ({parts.scheme}://)"
+    return f"an application on your computer ({parts.scheme}://{parts.netloc})"
 
 
 def find_form_target(uri: str) -> str:

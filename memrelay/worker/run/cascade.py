@@ -7,7 +7,7 @@ another store becomes a continuation.
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from memrelay.blocks.contract import Call, DeferredCall, Limits
 from memrelay.bus.codec import encode, encode_kept
@@ -18,7 +18,7 @@ from memrelay.memory.engine.inbox import Pending
 from memrelay.memory.engine.origins import TURN
 from memrelay.memory.engine.store import Store
 from memrelay.memory.engine.stores import OpenStores
-from memrelay.memory.errors import PolicyStop, Refused
+from memrelay.memory.errors import PolicyStop, Refused, StoppedTooLate
 from memrelay.memory.records.ids import derive_guid, input_time_ms
 from memrelay.pipelines.flow import Flow
 from memrelay.pipelines.plan import Plan, PlannedAgent, Rerouted
@@ -83,8 +83,9 @@ class Cascade:
         self._queue: list[tuple[str, Message, int]] = []
         # Values that policies found in it, with their replacements.
         self._findings: dict[str, str] = {}
-        # Its calls of blocks on stores with policies.
+        # The number of its calls of blocks, and the refusals of calls that had changed something.
         self._calls = 0
+        self._refusals: dict[tuple[str, int], Refused] = {}
         self.outcome: Outcome
         # The agent whose block runs, or has raised an exception.
         self.calling: PlannedAgent | None = None
@@ -146,12 +147,20 @@ class Cascade:
             tx.records.set_actor(self._now_ms, agent.name, "", origin, work.id)
         call = Call(agent, message, self._now_ms, self._bounds, self, tx)
         self.calling = subscriber
+        self._calls += 1
+        last_change = 0 if tx is None else tx.records.versions.last_change
         try:
+            if self._refusals:
+                self._raise_known_refusal()
             if self.has_policies:
                 answer = self._call_with_policies(call, subscriber)
             else:
                 answer = subscriber.handle(call, subscriber.args)
         except Refused as refused:
+            # run_stoppable rolls back what a policy stops.
+            is_late = tx is not None and tx.records.versions.last_change != last_change
+            if is_late and not isinstance(refused, PolicyStop):
+                self._roll_back_refused(refused)
             answer = call.error(self._secrets.redact(str(refused)))
         except Rerouted as rerouted:
             self._deliver(rerouted.subscriber, swarm, message, hop)
@@ -180,6 +189,17 @@ class Cascade:
         else:
             self.outcome.silent += (agent.alias,)
 
+    def _raise_known_refusal(self) -> None:
+        """Raise Refused if the call of the block was refused after a write before a rollback."""
+        refused = self._refusals.get((self._work.key, self._calls))
+        if refused is not None:
+            raise refused
+
+    def _roll_back_refused(self, refused: Refused) -> NoReturn:
+        """Let the input run again with the refusal known, so that no write of the block stays."""
+        self._refusals[self._work.key, self._calls] = refused.with_traceback(None)
+        raise StoppedTooLate from refused
+
     def _call_with_policies(self, call: Call, subscriber: PlannedAgent) -> Any:
         """Call a block on a store with policies. Return its answer, or that of a stopped write.
 
@@ -189,8 +209,7 @@ class Cascade:
             call.message = redact_message(call.message, self._findings)
         if call.tx is None or not call.tx.records.path.admit:
             return subscriber.handle(call, subscriber.args)
-        self._calls += 1
-        handle = partial(subscriber.handle, call, subscriber.args)
+        handle = partial(_handle_whole, call, subscriber)
         answer = run_stoppable(self.stops, (self._work.key, self._calls), call.tx, handle)
         self._findings = call.tx.records.findings
         if isinstance(answer, PolicyStop):
@@ -372,3 +391,13 @@ def _find_origin(work: Input, subscriber: PlannedAgent) -> tuple[str, ...]:
     model = getattr(subscriber.args, "model", "") if agent.alias == work.only_agent else ""
     profile = f"{TURN}{work.id}" if model else profile
     return agent.name, work.message.sender, profile, verdict, key, agent.alias, model
+
+
+def _handle_whole(call: Call, subscriber: PlannedAgent) -> Any:
+    """Call a block and return its answer. Raises PolicyStop, also for one that the block has caught
+    if a part of the stopped operation would stay.
+    """
+    answer = subscriber.handle(call, subscriber.args)
+    if call.tx.records.late_stop is not None:
+        raise call.tx.records.late_stop
+    return answer

@@ -23,13 +23,12 @@ from agno.run.base import RunStatus
 from agno.session import AgentSession, TeamSession
 from agno.team import Team
 from killing import add_until_killed, assert_kept
-from pages import EXAMPLES, read_program, run
+from pages import assert_example_remembers, assert_page_remembers
 from servers import Server
 
 from memrelay import connect, open_store
 from memrelay.errors import Refused
 from memrelay.integrations.agno import MemrelayDb
-from tests.support.model_server import ModelServer
 
 CHILD = """
 import sys
@@ -83,28 +82,11 @@ def ask(db: Any, text: str, model: Model | None = None, **more: Any) -> str:
 
 
 def test_the_program_of_the_page_remembers_after_a_kill(tmp_path: Path) -> None:
-    program = read_program("agno")
-
-    def answer(request: Any) -> str:
-        return f"{len(request['messages'])} messages"
-
-    with ModelServer(reply=answer) as model:
-        environment = {"OPENAI_BASE_URL": model.url, "OPENAI_API_KEY": "key"}
-        first = run(program, tmp_path, kill=True, environment=environment)
-        second = run(program, tmp_path, "Which cake may I eat?", environment=environment)
-        asked = str(model.requests[-1]["messages"])
-
-    assert (first, second) == ("2 messages\n", "4 messages\n")
-    assert "I am allergic to nuts." in asked and "2 messages" in asked
+    assert_page_remembers("agno", tmp_path, (2, 4))
 
 
 def test_the_example_remembers_in_another_process(tmp_path: Path) -> None:
-    agent = EXAMPLES / "agno_agent/agent.py"
-
-    run(agent, tmp_path, "I am allergic to nuts.")
-    printed = run(agent, tmp_path, "Which cake may I eat?")
-
-    assert printed == "Before that, you said: I am allergic to nuts.\n"
+    assert_example_remembers("agno_agent", tmp_path)
 
 
 def test_a_kill_loses_and_doubles_nothing(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from langchain_core.messages import (
 )
 from langchain_core.runnables import RunnableLambda
 from langchain_core.runnables.history import RunnableWithMessageHistory
-from pages import EXAMPLES, read_program, run
+from pages import assert_example_remembers, read_program, run
 from servers import Server
 
 from memrelay import open_store
@@ -93,12 +93,7 @@ def test_the_program_of_the_page_remembers_after_a_kill(tmp_path: Path) -> None:
 
 
 def test_the_example_remembers_in_another_process(tmp_path: Path) -> None:
-    agent = EXAMPLES / "langchain_agent/agent.py"
-
-    run(agent, tmp_path, "I am allergic to nuts.")
-    printed = run(agent, tmp_path, "Which cake may I eat?")
-
-    assert printed == "Before that, you said: I am allergic to nuts.\n"
+    assert_example_remembers("langchain_agent", tmp_path)
 
 
 def test_a_kill_loses_and_doubles_nothing(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from llama_index.core.memory import ChatMemoryBuffer, Memory
 from llama_index.core.storage.chat_store import SimpleChatStore
 from llama_index.core.storage.chat_store.base_db import MessageStatus
 from llama_index.core.storage.chat_store.sql import SQLAlchemyChatStore
-from pages import EXAMPLES, read_program, run
+from pages import EXAMPLES, assert_page_remembers, run
 from servers import Server
 
 from memrelay import open_store
@@ -36,7 +36,6 @@ from memrelay.integrations.llama_index import (
     MemrelayMemoryBlock,
     memory_tools,
 )
-from tests.support.model_server import ModelServer
 
 CALL = {"tool_call_id": "c1", "tool_name": "look", "tool_kwargs": {"a": 1.5, "b": [None, True]}}
 MESSAGES = [
@@ -105,19 +104,7 @@ def with_store(folder: Path, use: Callable[[Any], Any], **more: Any) -> Any:
 
 
 def test_the_program_of_the_page_remembers_after_a_kill(tmp_path: Path) -> None:
-    program = read_program("llama-index")
-
-    def answer(request: Any) -> str:
-        return f"{len(request['messages'])} messages"
-
-    with ModelServer(reply=answer) as model:
-        environment = {"OPENAI_API_BASE": model.url, "OPENAI_API_KEY": "key"}
-        first = run(program, tmp_path, kill=True, environment=environment)
-        second = run(program, tmp_path, "Which cake may I eat?", environment=environment)
-        asked = str(model.requests[-1]["messages"])
-
-    assert (first, second) == ("2 messages\n", "4 messages\n")
-    assert "I am allergic to nuts." in asked and "2 messages" in asked
+    assert_page_remembers("llama-index", tmp_path, (2, 4), address="OPENAI_API_BASE")
 
 
 def test_the_example_remembers_in_another_process_and_in_another_session(tmp_path: Path) -> None:

@@ -10,13 +10,12 @@ import pytest
 from agents import Agent, Runner, Session, SessionSettings, SQLiteSession
 from agents.testing import ModelCall, ModelStep, ScriptedModel, assistant_message, function_call
 from killing import add_until_killed, assert_kept
-from pages import EXAMPLES, read_program, run
+from pages import assert_example_remembers, assert_page_remembers
 from servers import Server
 
 from memrelay import open_store
 from memrelay.errors import Refused
 from memrelay.integrations.openai_agents import MemrelaySession, memory_tools
-from tests.support.model_server import ModelServer
 
 USER: Any = {"role": "user", "content": "I am allergic to nuts"}
 ITEMS: list[Any] = [
@@ -75,28 +74,11 @@ def with_store(
 
 
 def test_the_program_of_the_page_remembers_after_a_kill(tmp_path: Path) -> None:
-    program = read_program("openai-agents")
-
-    def answer(request: Any) -> str:
-        return f"{len(request['input'])} items"
-
-    with ModelServer(reply=answer) as model:
-        environment = {"OPENAI_BASE_URL": model.url, "OPENAI_API_KEY": "key"}
-        first = run(program, tmp_path, kill=True, environment=environment)
-        second = run(program, tmp_path, "Which cake may I eat?", environment=environment)
-        asked = str(model.requests[-1]["input"])
-
-    assert (first, second) == ("1 items\n", "3 items\n")
-    assert "I am allergic to nuts." in asked and "1 items" in asked
+    assert_page_remembers("openai-agents", tmp_path, (1, 3), field="input")
 
 
 def test_the_example_remembers_in_another_process(tmp_path: Path) -> None:
-    agent = EXAMPLES / "openai_agent/agent.py"
-
-    run(agent, tmp_path, "I am allergic to nuts.")
-    printed = run(agent, tmp_path, "Which cake may I eat?")
-
-    assert printed == "Before that, you said: I am allergic to nuts.\n"
+    assert_example_remembers("openai_agent", tmp_path)
 
 
 def test_a_kill_loses_and_doubles_nothing(tmp_path: Path) -> None:
@@ -159,10 +141,21 @@ def test_sessions_of_two_users_with_the_same_id_are_two(tmp_path: Path) -> None:
     assert with_store(tmp_path, lambda session: session.get_items(), user="ada") == [USER]
 
 
-def test_turns_of_others_are_messages_or_refused_with_the_remedy(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"data": 1},
+        {"type": "human", "data": {"content": "hi"}},  # LangChain
+        {"role": "user", "blocks": [{"block_type": "text", "text": "hi"}]},  # LlamaIndex
+        {"type": "message", "role": "user", "contents": []},  # Agent Framework
+    ],
+)
+def test_turns_of_others_are_messages_or_refused_with_the_remedy(
+    tmp_path: Path, odd: dict[str, Any]
+) -> None:
     with open_store(tmp_path / "memory.db", embedder="none") as store:
         store.turns.add([{"role": "user", "content": "hi"}], thread="chat")
-        store.turns.add([{"content": "hi", "item": {"data": 1}}], thread="odd")
+        store.turns.add([{"content": "hi", "item": odd}], thread="odd")
 
     items = with_store(tmp_path, lambda session: session.get_items())
     assert items == [{"role": "user", "content": "hi"}]

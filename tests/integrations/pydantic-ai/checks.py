@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from killing import add_until_killed, assert_kept
-from pages import EXAMPLES, read_program, run
+from pages import assert_example_remembers, read_program, run
 from pydantic_ai import Agent, ModelMessage, ModelResponse, TextPart, ToolCallPart
 from pydantic_ai.conversation import Conversation
 from pydantic_ai.conversation_store import (
@@ -98,12 +98,7 @@ def test_the_program_of_the_page_remembers_after_a_kill(tmp_path: Path) -> None:
 
 
 def test_the_example_remembers_in_another_process(tmp_path: Path) -> None:
-    agent = EXAMPLES / "pydantic_ai_agent/agent.py"
-
-    run(agent, tmp_path, "I am allergic to nuts.")
-    printed = run(agent, tmp_path, "Which cake may I eat?")
-
-    assert printed == "Before that, you said: I am allergic to nuts.\n"
+    assert_example_remembers("pydantic_ai_agent", tmp_path)
 
 
 def test_a_kill_loses_and_doubles_nothing(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from killing import add_until_killed, assert_kept
-from pages import EXAMPLES, read_program, run
+from pages import EXAMPLES, assert_page_remembers, run
 from servers import Server
 from strands import Agent
 from strands.memory import MemoryManager
@@ -23,7 +23,6 @@ from memrelay.integrations.strands import (
     MemrelaySessionManager,
     MemrelaySessionRepository,
 )
-from tests.support.model_server import ModelServer
 
 MESSAGES: list[Any] = [
     {"role": "user", "content": [{"text": "I am allergic to nuts"}, {"text": "é\n\u2028"}]},
@@ -100,19 +99,7 @@ def texts(messages: Any) -> list[str]:
 
 
 def test_the_program_of_the_page_remembers_after_a_kill(tmp_path: Path) -> None:
-    program = read_program("strands")
-
-    def answer(request: Any) -> str:
-        return f"{len(request['messages'])} messages"
-
-    with ModelServer(reply=answer) as model:
-        environment = {"OPENAI_BASE_URL": model.url, "OPENAI_API_KEY": "key"}
-        first = run(program, tmp_path, kill=True, environment=environment)
-        second = run(program, tmp_path, "Which cake may I eat?", environment=environment)
-        asked = str(model.requests[-1]["messages"])
-
-    assert (first, second) == ("2 messages\n", "4 messages\n")
-    assert "I am allergic to nuts." in asked and "2 messages" in asked
+    assert_page_remembers("strands", tmp_path, (2, 4))
 
 
 def test_the_example_remembers_in_another_process_and_in_another_session(tmp_path: Path) -> None:

@@ -145,6 +145,39 @@ def test_a_client_that_refreshes_again_and_again_has_few_tokens(
     asyncio.run(run())
 
 
+async def send_invented(rows: OAuthRows, secret: str) -> None:
+    with pytest.raises(InvalidGrant, match="the code is unknown"):
+        await rows.redeem(secret, REDEMPTION, NOW)
+    with pytest.raises(InvalidGrant, match="refresh token is unknown"):
+        await rows.refresh(secret, Renewal(CLIENT), NOW)
+    assert await rows.revoke(secret, CLIENT, NOW) == ""
+
+
+def test_an_invented_secret_begins_no_transaction(control_plane: ControlPlane) -> None:
+    async def run() -> None:
+        async with opened(control_plane) as (catalog, rows):
+            _, _, issued = await grant(catalog, rows)
+            # Another transaction would wait for this one.
+            async with asyncio.timeout(10), rows._database.changing():
+                await send_invented(rows, "x")
+                await send_invented(rows, f"{issued.refresh_token[:-64]}{'0' * 64}")
+
+    asyncio.run(run())
+
+
+def test_a_token_is_found_by_its_hash_until_it_expires(control_plane: ControlPlane) -> None:
+    async def run() -> None:
+        async with opened(control_plane) as (catalog, rows):
+            _, _, issued = await grant(catalog, rows)
+            digest = digest_of(issued.access_token.rpartition("_")[2])
+            refresh = digest_of(issued.refresh_token.rpartition("_")[2])
+            assert await rows.has_access_token(digest, NOW)
+            assert not await rows.has_access_token(digest, NOW + 3_600_000)
+            assert not await rows.has_access_token(refresh, NOW)
+
+    asyncio.run(run())
+
+
 def test_no_secret_is_stored(tmp_path: Path) -> None:
     async def run() -> tuple[str, Issued]:
         async with opened(ControlPlane(tmp_path)) as (catalog, rows):

@@ -627,6 +627,11 @@ def a_registered_redirect_that_is_data(oauth: OAuthSystem) -> Answer:
     return register(oauth, "data:text/html,hello")
 
 
+@attack(400, "must be https, http on this machine")
+def a_registered_redirect_by_which_the_system_connects_elsewhere(oauth: OAuthSystem) -> Answer:
+    return register(oauth, "smb://evil.example/share")
+
+
 @attack(400, "must have no fragment")
 def a_registered_redirect_with_a_fragment(oauth: OAuthSystem) -> Answer:
     return register(oauth, "https://app.example/callback#x")

@@ -156,3 +156,11 @@ def test_the_log_has_each_step_and_no_secret(oauth: OAuthSystem) -> None:
     assert ours == ["oauth_consent", "oauth_issued", "oauth_refreshed", "oauth_revoked"]
     for secret in (*tokens.values(), *renewed.values()):
         assert not isinstance(secret, str) or len(secret) < 20 or secret not in log
+
+
+def test_the_page_shows_the_whole_target_of_an_application(oauth: OAuthSystem) -> None:
+    client = OAuthClient(oauth.url, oauth.resource(), redirect_uri="cursor://some.plugin/callback")
+    client.register()
+
+    page = oauth.user.open(client.query()).body.decode()
+    assert "an application on your computer (cursor://some.plugin)" in page

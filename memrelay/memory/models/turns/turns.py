@@ -40,8 +40,10 @@ USER, ASSISTANT = "user", "assistant"
 # The conversation of a call that names neither a thread nor a user.
 DEFAULT_THREAD = "default"
 MAX_THREAD = 512
-# The fields of `data`. CONTENT_IS_ITEM: the content is the item as JSON.
+# The fields of `data`. CONTENT_IS_ITEM: the content is the item as JSON. CONTENT_IS_BOTH: it is an
+# object with the text and the item.
 ROLE, AGENT, ITEM, CONTENT_IS_ITEM = "role", "agent", "item", "content_is_item"
+TEXT, CONTENT_IS_BOTH = "content", "content_is_both"
 FIELDS = frozenset(("role", "content", "name", "id", "at", ITEM))
 # Values that orjson would convert, so that they would be read back as others.
 STRICT = orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_DATACLASS
@@ -122,16 +124,16 @@ def add(tx: Transaction, request: AddTurns, context: Context) -> TurnsAdded:
     refuse_reserved(request.kind)
     expires_at = end_ms(request.expires_at, context.now_ms)
     messages = [_check(one, f"messages.{n}") for n, one in enumerate(request.messages)]
+    arranged = [_arrange(one, request.agent) for one in messages]
     thread, equal = _name_thread(request.thread, request.user), _equal(request.kind, request.user)
     if request.replace:
         tx.table(TurnTable).delete_thread(thread, equal)
     has_ids = any(one.id for one in messages)
     known = tx.table(TurnTable).known_ids(thread, equal) if has_ids else {}
     guids, added = [], 0
-    for one in messages:
+    for one, (content, data) in zip(messages, arranged, strict=True):
         guid = known.get(one.id) if one.id else None
         if guid is None:
-            content, data = _arrange(one, request.agent)
             record = WriteInput(
                 context.new_guid(),
                 tx.memory_id,
@@ -207,7 +209,14 @@ def _arrange(message: _Message, agent: str) -> tuple[str, dict[str, Any]]:
             return message.content, checked({**data, ITEM: message.item})
         except ValidationError:  # too long or too deep
             pass
-    return as_json, {**data, CONTENT_IS_ITEM: True}
+    if message.content in ("", _read_item_text(message.item)):
+        return as_json, {**data, CONTENT_IS_ITEM: True}
+    text = orjson.dumps(message.content).decode()
+    return f'{{"{TEXT}":{text},"{ITEM}":{as_json}}}', {**data, CONTENT_IS_BOTH: True}
+
+
+def _read_item_text(item: Any) -> str:
+    return read_text(item.get("content")) if isinstance(item, dict) else ""
 
 
 def read_text(content: Any) -> str:
@@ -283,13 +292,8 @@ def _view(state: State) -> TurnView:
     """Return a turn as the operations show it. Raises RecordDamaged."""
     data = parse_data(state.data, state.guid)
     content, item = state.content, data.get(ITEM)
-    if data.get(CONTENT_IS_ITEM) is True:
-        try:
-            item = orjson.loads(content)
-        except orjson.JSONDecodeError:  # changed since
-            item = None
-        else:
-            content = read_text(item.get("content")) if isinstance(item, dict) else ""
+    if data.get(CONTENT_IS_ITEM) is True or data.get(CONTENT_IS_BOTH) is True:
+        content, item = _parse_content(content, is_both=data.get(CONTENT_IS_BOTH) is True)
     agent = data.get(AGENT)
     return TurnView(
         state.guid,
@@ -303,6 +307,19 @@ def _view(state: State) -> TurnView:
         agent if isinstance(agent, str) else None,
         format_time(state.created_at),
     )
+
+
+def _parse_content(content: str, *, is_both: bool) -> tuple[str, Any]:
+    """Return the text and the item that a content has as JSON; no item if it was changed since."""
+    try:
+        value = orjson.loads(content)
+    except orjson.JSONDecodeError:
+        return content, None
+    if not is_both:
+        return _read_item_text(value), value
+    if isinstance(value, dict) and isinstance(text := value.get(TEXT), str):
+        return text, value.get(ITEM)
+    return content, None
 
 
 @dataclass(frozen=True, slots=True)

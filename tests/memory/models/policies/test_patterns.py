@@ -1,5 +1,6 @@
 """Named patterns find the formats of issuers, and little else."""
 
+import json
 import re
 from pathlib import Path
 from random import Random
@@ -182,3 +183,20 @@ def test_what_was_redacted_is_found_no_more() -> None:
             assert finder.find(redacted) == [], redacted
     # The pattern finds a digest after a name with `token`, unless it is a replacement.
     assert finder.find("shopify_token:1f0c93ab") and not finder.find("[shopify_token:1f0c93ab]")
+
+
+@pytest.mark.parametrize("name", ["aws_access_key_id", "github_token", "credit_card", "us_ssn"])
+@pytest.mark.parametrize("escape", ["\n", "\t", "\x01", "\u00e9 \n"], ids=repr)
+@pytest.mark.parametrize("depth", [1, 2])
+def test_a_value_behind_an_escape_of_json_is_found(name: str, escape: str, depth: int) -> None:
+    value = POSITIVE[name][0] if name in POSITIVE else make_canary(name, Random(1)).value
+    text = f"a{escape}{value}{escape}b"
+    for _ in range(depth):
+        text = json.dumps({"k": text})
+    finder = compile_find(name)
+
+    assert finder.may_match((text,))
+    (match,) = finder.find(text)
+    assert text[match.start : match.end] == value
+    assert value not in redact(text, [match], KEY)
+    assert json.loads(redact(text, [match], KEY))

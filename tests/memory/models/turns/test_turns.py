@@ -71,8 +71,31 @@ def test_an_item_is_returned_unchanged(tx: Store, item: Any, content: str) -> No
     add(tx, {"content": content, "item": item})
 
     (turn,) = turns(tx)
-    assert turn.item == item
+    assert (turn.item, turn.content) == (item, content)
     assert not isinstance(item, dict) or list(turn.item) == list(item)
+
+
+def test_a_long_item_keeps_the_text_beside_it_until_its_record_changes(tx: Store) -> None:
+    item = {"content": "other", "long": "x" * 200_000}
+    add(tx, {"content": "green tea", "item": item})
+
+    (turn,) = turns(tx)
+    assert (turn.content, turn.item) == ("green tea", item)
+    assert perform(tx, "records.search", query="green", kind="turn").items
+
+    for changed in ("[1]", '{"content": 5}', "mint"):
+        perform(tx, "records.update", guid=turn.guid, content=changed)
+        assert (turns(tx)[0].content, turns(tx)[0].item) == (changed, None)
+
+
+def test_a_text_with_line_breaks_is_erased_from_a_long_item_too(tx: Store) -> None:
+    said = 'first "line"\nsecond'
+    add(tx, {"content": "x", "item": {"said": said}})
+    add(tx, {"content": "", "item": {"said": said, "long": "x" * 200_000}})
+    add(tx, {"content": said, "item": {"long": "x" * 200_000}}, TEA)
+
+    assert perform(tx, "records.erase", text=said).records == 3
+    assert texts(tx) == ["I like tea"]
 
 
 def test_a_long_message_keeps_its_text(tx: Store) -> None:

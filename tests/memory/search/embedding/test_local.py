@@ -131,3 +131,23 @@ def test_a_missing_package_is_reported_with_the_extra_to_install() -> None:
 
     assert "lacks the package onnxruntime" in done.stdout
     assert ".[local]" in done.stdout
+
+
+def test_the_model_leaves_no_file_of_telemetry(tmp_path: Path) -> None:
+    program = (
+        "from memrelay.memory.search.embedding.embedder import EmbeddingOptions\n"
+        "from memrelay.memory.search.embedding.loading import load\n"
+        "print(load(EmbeddingOptions('local')).embed(['tea']).shape)"
+    )
+
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={"HOME": str(tmp_path), "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+
+    assert done.stdout == "(1, 384)\n"
+    assert [str(path) for path in tmp_path.rglob("*")] == []

@@ -1,6 +1,7 @@
 """Finds values in texts by named patterns or by a pattern of the user, and replaces them."""
 
 import hmac
+import re
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
@@ -23,6 +24,8 @@ DIGEST_DIGITS = 8
 SEPARATOR = "\n\x00\n"
 # The form of a redaction. A name such as `shopify_token` before a digest looks like a secret.
 REPLACED = re2.compile(rf"\[[a-z0-9_]+:[0-9a-f]{{{DIGEST_DIGITS}}}\]")
+# White space and other characters as JSON in a text writes them, also JSON inside of JSON.
+ESCAPES = re.compile(r"\\+(?:[bfnrt]|u[0-9A-Fa-f]{4})")
 
 
 class BadFind(ValueError):
@@ -52,16 +55,17 @@ class Finder:
 
     def may_match(self, texts: Iterable[str]) -> bool:
         """Return whether `find` may find something in one of the texts. It is much cheaper."""
-        return bool(self._match(SEPARATOR.join(texts).encode("utf-8", "replace")))
+        text = SEPARATOR.join(texts)
+        return any(self._match(one.encode("utf-8", "replace")) for one in _list_readings(text))
 
     def find(self, text: str) -> list[Match]:
         """Return the values in a text in their order. If some overlap, the first and longest
         one counts. A redaction is no value.
         """
-        encoded = text.encode(errors="replace")
-        text, found = encoded.decode(), list[Match]()
-        for at in self._match(encoded) or ():
-            found += _find(self._patterns[at], self._compiled[at], text)
+        text, found = text.encode(errors="replace").decode(), list[Match]()
+        for one in _list_readings(text):
+            for at in self._match(one.encode()) or ():
+                found += _find(self._patterns[at], self._compiled[at], one)
         if found and "[" in text:
             found = _drop_replaced(found, text)
         found.sort(key=lambda match: (match.start, -match.end))
@@ -75,6 +79,16 @@ class Finder:
     def _compiled(self) -> list[Any]:
         options = _options(MAX_MEMORY)
         return [re2.compile(one.source, options) for one in self._patterns]
+
+
+def _list_readings(text: str) -> list[str]:
+    """Return a text, and the text with spaces for its escapes. A value behind `\\n` begins like
+    a longer word otherwise. Both have the same length.
+    """
+    if "\\" not in text:
+        return [text]
+    spaced = ESCAPES.sub(lambda escape: " " * len(escape[0]), text)
+    return [text] if spaced == text else [text, spaced]
 
 
 def _drop_replaced(found: list[Match], text: str) -> list[Match]:
