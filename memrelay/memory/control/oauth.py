@@ -6,6 +6,7 @@ and the client then have the same token.
 """
 
 import json
+import re
 import secrets
 from collections.abc import Iterable, Sequence
 from hmac import compare_digest
@@ -26,6 +27,7 @@ from memrelay.memory.errors import MemoryFault
 ACCESS, REFRESH = "access", "refresh"
 REFRESH_PREFIX, CODE_PREFIX, CLIENT_PREFIX = "mrf_", "mrc_", "mrd_"
 CODE_MS, ACCESS_MS = 60_000, 3_600_000
+CLIENT_ID = re.compile(CLIENT_PREFIX + "[0-9a-f]{32}")
 # How long a used code is remembered, so that its second use revokes the tokens of the first.
 USED_CODE_MS = 600_000
 # Access tokens of a grant that are valid at a time, and used refresh tokens that are remembered.
@@ -130,6 +132,8 @@ class OAuthRows(ControlRows):
 
     async def find_client(self, ident: str, now_ms: int) -> Client | None:
         """Return a registered client, None if there is none or its registration has ended."""
+        if not CLIENT_ID.fullmatch(ident):  # PostgreSQL refuses some characters
+            return None
         rows = await self._fetch(
             "SELECT name, redirect_uris FROM oauth_clients WHERE id = ? AND "
             "(used_at IS NOT NULL OR created_at > ?)",

@@ -145,6 +145,16 @@ def test_a_client_that_refreshes_again_and_again_has_few_tokens(
     asyncio.run(run())
 
 
+def test_an_id_that_no_database_can_hold_is_of_no_client(control_plane: ControlPlane) -> None:
+    async def run() -> None:
+        async with opened(control_plane) as (_, rows):
+            known = await rows.register("App", [REDIRECT], NOW)
+            assert await rows.find_client(known.id, NOW) == known
+            assert await rows.find_client("mrd_\0", NOW) is None
+
+    asyncio.run(run())
+
+
 async def send_invented(rows: OAuthRows, secret: str) -> None:
     with pytest.raises(InvalidGrant, match="the code is unknown"):
         await rows.redeem(secret, REDEMPTION, NOW)

@@ -43,6 +43,12 @@ class TurnTable(StoreTable):
             clauses, values = [*clauses, "r.seq < ?"], [*values, before]
         return stored_records(self._connection, where(*clauses) + NEWEST, [*values, limit])
 
+    def count_at(self, thread: str, equal: Filters, position: int) -> int:
+        """Return how many turns of a thread have a position. Imports may give several the same."""
+        clauses, values = self._clauses(equal)
+        sql = f"SELECT count(*) FROM records AS r{where(IN_THREAD, 'r.seq = ?', *clauses)}"
+        return int(self._connection.execute(sql, [thread, position, *values]).get)
+
     def known_ids(self, thread: str, equal: Filters) -> dict[str, str]:
         """Return id -> guid of the newest turns of a thread that have an id."""
         clauses, values = self._clauses(equal)

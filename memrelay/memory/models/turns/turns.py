@@ -282,9 +282,15 @@ def list_turns(tx: Transaction, request: ListTurns, context: Context) -> TurnPag
     """Return the newest messages of a conversation in order. Older ones are on further pages."""
     refuse_reserved(request.kind)
     thread, equal = _name_thread(request.thread, request.user), _equal(request.kind, request.user)
-    stored = tx.table(TurnTable).newest(thread, equal, request.limit + 1, request.before)
+    table = tx.table(TurnTable)
+    stored = table.newest(thread, equal, request.limit + 1, request.before)
     views = (_view(one.state) for one in stored)
     page, has_more = take_page(views, request.limit, context.result_bytes)
+    if has_more:
+        # Turns at one position stay together, because the next page begins before it.
+        last = [one for one in page if one.seq == page[-1].seq]
+        if len(last) < len(page) and len(last) < table.count_at(thread, equal, page[-1].seq):
+            page = page[: -len(last)]
     return TurnPage(tuple(reversed(page)), page[-1].seq if has_more else None)
 
 

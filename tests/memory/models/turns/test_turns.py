@@ -149,6 +149,17 @@ def test_pages_lead_to_the_first_turn(tx: Store) -> None:
     assert (seen, before) == ([str(n) for n in range(7)], None)
 
 
+def test_turns_at_one_position_are_on_one_page(tx: Store) -> None:
+    for number in range(6):
+        perform(tx, "records.create", content=f"{number}", kind="turn", thread="t", seq=number // 2)
+
+    newest = perform(tx, "turns.list", thread="t", limit=3)
+    assert ([one.content for one in newest.items], newest.before) == (["4", "5"], 2)
+    older = perform(tx, "turns.list", thread="t", limit=3, before=newest.before)
+    assert ([one.content for one in older.items], older.before) == (["2", "3"], 1)
+    assert texts(tx, limit=3, before=older.before) == ["0", "1"]
+
+
 def test_a_user_sees_only_the_own_turns(tx: Store) -> None:
     add(tx, TEA, user="Ada")
     add(tx, {"content": "secret"}, user="Bob")
