@@ -85,16 +85,16 @@ def test_the_client_works_with_a_server(project: Path, server: WebSystem, tmp_pa
 
 
 @pytest.mark.parametrize("page", ["clients/typescript/README.md", "docs/typescript.md"])
-def test_the_programs_of_the_page_run(project: Path, server: WebSystem, page: str) -> None:
-    uid = server.deploy()
+def test_the_programs_of_the_page_run(project: Path, page: str) -> None:
     programs = [text for language, text in fences(CHECKOUT / page) if language == "ts"]
-    for number, text in enumerate(programs):
-        program = project / f"test/page-{number}.ts"
-        here = text.replace("http://127.0.0.1:8765", server.url).replace('"first"', f'"{uid}"')
-        program.write_text(here)
-        ended = subprocess.run(
-            [NODE, str(program)], cwd=project, capture_output=True, text=True, timeout=60
-        )
-        program.unlink()
-        assert ended.returncode == 0, ended.stderr
-        assert ended.stdout or "export async function" in text
+    with WebSystem() as server:
+        server.deploy()
+        for number, text in enumerate(programs):
+            program = project / f"test/page-{number}.ts"
+            program.write_text(text.replace("http://127.0.0.1:8765", server.url))
+            ended = subprocess.run(
+                [NODE, str(program)], cwd=project, capture_output=True, text=True, timeout=60
+            )
+            program.unlink()
+            assert ended.returncode == 0, ended.stderr
+            assert ended.stdout or "export async function" in text

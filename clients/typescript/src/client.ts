@@ -10,7 +10,7 @@ export interface MemrelayOptions {
   url: string;
   /** A key of `memrelay keys create`. A server on loopback may need none. */
   key?: string;
-  /** The uid of the pipeline. */
+  /** The uid of the pipeline, by default the only one of the server. */
   pipeline?: string;
   /** How often a call is repeated after 429, 503 or a broken connection. */
   retries?: number;
@@ -67,6 +67,7 @@ export function findRoute(noun: string, verb: string): Route {
 /** Sends calls, and repeats those that may be repeated. */
 export class Caller {
   readonly api: Client<paths>;
+  #only: Promise<string> | undefined;
 
   constructor(private readonly options: MemrelayOptions) {
     this.api = createClient<paths>({
@@ -80,7 +81,9 @@ export class Caller {
   /** Return the output of an operation. Throws MemrelayError. */
   async call(noun: string, verb: string, input: Fields = {}, options: CallOptions = {}) {
     const route = findRoute(noun, verb);
-    const request = this.build(route, input, options);
+    const needsPipeline = route.path.includes("{uid}") && !("uid" in input);
+    const uid = needsPipeline ? (options.pipeline ?? (await this.findPipeline())) : "";
+    const request = this.build(route, { uid, ...input }, options);
     const isPast = input["as_of"] !== undefined;
     const since = Date.now();
     for (let attempt = 0; ; attempt++) {
@@ -96,17 +99,36 @@ export class Caller {
     }
   }
 
-  private build(route: Route, input: Fields, options: CallOptions) {
-    const uid = options.pipeline ?? this.options.pipeline;
-    if (!uid && route.path.includes("{uid}") && !("uid" in input)) {
-      throw new TypeError("name the pipeline: new Memrelay({ url, pipeline })");
+  /** Return the pipeline of the client. Throws TypeError if the server has several. */
+  async findPipeline(): Promise<string> {
+    if (this.options.pipeline) return this.options.pipeline;
+    this.#only ??= this.findOnlyPipeline();
+    try {
+      return await this.#only;
+    } catch (error) {
+      this.#only = undefined;
+      throw error;
     }
-    const path: Fields = { uid };
+  }
+
+  private async findOnlyPipeline(): Promise<string> {
+    const { items } = (await this.call("pipelines", "list_all")) as {
+      items: { pipeline_uid: string }[];
+    };
+    const [only, ...others] = items;
+    if (only && !others.length) return only.pipeline_uid;
+    throw new TypeError(
+      `${this.options.url} has ${items.length} pipelines; name one: new Memrelay({ url, pipeline })`,
+    );
+  }
+
+  private build(route: Route, input: Fields, options: CallOptions) {
+    const path: Fields = {};
     const query: Fields = {};
     const body: Fields = {};
     const hasBody = route.method !== "GET" && route.method !== "DELETE";
     for (const [name, value] of Object.entries(input)) {
-      if (value === undefined) continue;
+      if (value === undefined || (name === "uid" && value === "")) continue;
       const isSelector = name === "as_of" || (name === "store" && !route.hasStoreInBody);
       const inQuery = !hasBody || isSelector || (name === "wait" && route.path.includes("swarms"));
       if (route.path.includes(`{${name}}`)) path[name] = value;

@@ -52,10 +52,12 @@ export class Memrelay {
   /** The typed client of all paths, without retries. */
   readonly api: Client<paths>;
   readonly #options: MemrelayOptions;
+  readonly #caller: Caller;
 
   constructor(options: MemrelayOptions) {
     const caller = new Caller(options);
     this.#options = options;
+    this.#caller = caller;
     this.api = caller.api;
     Object.assign(this, makeNouns(caller));
   }
@@ -87,13 +89,14 @@ export class Memrelay {
   }
 
   /** Yield the messages of a swarm as they are published. Needs a global WebSocket (Node 22). */
-  listen(options: ListenOptions = {}): AsyncGenerator<LiveMessage> {
-    const { url, key, pipeline = "" } = this.#options;
+  async *listen(options: ListenOptions = {}): AsyncGenerator<LiveMessage> {
+    const { url, key } = this.#options;
+    const pipeline = await this.#caller.findPipeline();
     const path = `/v1/pipelines/${encodeURIComponent(pipeline)}/swarms/${encodeURIComponent(options.swarm ?? "chat")}/messages`;
     const address = new URL(url.replace(/\/+$/, "") + path);
     address.protocol = address.protocol.replace("http", "ws");
     if (options.after) address.searchParams.set("after", options.after);
-    return readSocket(
+    yield* readSocket(
       String(address),
       key ? { Authorization: `Bearer ${key}` } : {},
       options.signal,

@@ -7,16 +7,21 @@ import { Memrelay, type MemrelayError } from "memrelay";
 
 type Step = (request: IncomingMessage, response: ServerResponse) => void;
 
-async function serve(steps: Step[], use: (memory: Memrelay, keys: unknown[]) => Promise<void>) {
+type Use = (memory: Memrelay, keys: unknown[], paths: unknown[]) => Promise<void>;
+
+async function serve(steps: Step[], use: Use, pipeline = "p") {
   const keys: unknown[] = [];
+  const paths: unknown[] = [];
   const server: Server = createServer((request, response) => {
     keys.push(request.headers["idempotency-key"]);
+    paths.push(request.url);
     (steps.shift() ?? answer(500))(request, response);
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   const { port } = server.address() as { port: number };
   try {
-    await use(new Memrelay({ url: `http://127.0.0.1:${port}`, pipeline: "p", retries: 2 }), keys);
+    const url = `http://127.0.0.1:${port}`;
+    await use(new Memrelay({ url, pipeline, retries: 2 }), keys, paths);
   } finally {
     server.closeAllConnections();
     server.close();
@@ -64,3 +69,25 @@ test("a server that does not answer is named", async () => {
   const memory = new Memrelay({ url: "http://127.0.0.1:1", pipeline: "p", retries: 0 });
   await assert.rejects(memory.records.list({}), { status: 0, message: /127\.0\.0\.1:1/ });
 });
+
+test("without a pipeline the only one of the server is used, and found once", () =>
+  serve(
+    [answer(200, { items: [{ pipeline_uid: "a b" }] }), answer(200), answer(200)],
+    async (memory, _, paths) => {
+      await memory.records.list({});
+      await memory.records.list({});
+      const list = "/v1/pipelines/a%20b/records";
+      assert.deepEqual(paths, ["/v1/pipelines", list, list]);
+    },
+    "",
+  ));
+
+test("a server with several pipelines asks for one", () =>
+  serve(
+    [answer(200, { items: [{ pipeline_uid: "a" }, { pipeline_uid: "b" }] }), answer(200)],
+    async (memory) => {
+      await assert.rejects(memory.records.list({}), /2 pipelines; name one/);
+      await memory.records.list({}, { pipeline: "b" });
+    },
+    "",
+  ));
