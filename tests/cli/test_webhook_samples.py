@@ -71,7 +71,7 @@ def program() -> Iterator[Program]:
 
 
 def server_url(program: Program) -> str:
-    return re.findall(r"http://127\.0\.0\.1:\d+", program.output)[0]
+    return str(re.findall(r"http://127\.0\.0\.1:\d+", program.output)[0])
 
 
 def send(program: Program, profile: str, alias: str) -> Json:
@@ -135,6 +135,7 @@ def test_mistakes_are_explained(program: Program) -> None:
     assert "expects requests of 'github', not of 'stripe'" in fail("stripe", "hooks", "github")
     assert "no agent 'nobody' that accepts webhooks" in fail("github", "hooks", "nobody")
     assert "agent 'unset' cannot be used: it is empty" in fail("github", "hooks", "unset")
+    assert "is no URL" in fail("github", "hooks", "github", "--url", "file:///etc")
     assert "does not answer" in fail("github", "hooks", "github", "--url", "http://127.0.0.1:9")
 
 
@@ -147,11 +148,13 @@ def test_a_webhook_without_a_secret_gets_an_unsigned_request(program: Program) -
 
 
 def test_a_refused_request_is_printed_with_an_exit_code(program: Program) -> None:
-    wrong = {f"SECRET_{number}": "another secret" for number, _ in enumerate(SENDERS)}
-
-    sent = program.run(
-        "webhooks", "send", "github", "hooks", "github", "--url", server_url(program), **wrong
-    )
+    number = [*SENDERS].index("github")
+    program.environment[f"SECRET_{number}"] = "another secret"
+    try:
+        words = "github", "hooks", "github", "--url", server_url(program)
+        sent = program.run("webhooks", "send", *words)
+    finally:
+        program.environment[f"SECRET_{number}"] = BY_NAME["github"]
 
     assert (sent.code, sent.lines[0]["status"]) == (1, 401)
     assert "X-Hub-Signature-256 matches" in sent.lines[0]["answer"]["detail"]

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from memrelay.memory.models.endpoints.endpoints import TEST_TYPE
+from memrelay.memory.endpoint_rules import TEST_TYPE
 from memrelay.memory.models.endpoints.events import list_event_types
 from memrelay.web.openapi.event_catalog import (
     FIELDS,

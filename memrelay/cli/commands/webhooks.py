@@ -104,6 +104,9 @@ def send(
     Print {url, status, answer, trace_id}. The exit code is 1 if the webhook refuses the request.
     """
 
+    if url and not url.startswith(("http://", "https://")):
+        fail(f"{url[:100]!r} is no URL of a web server; use one like http://127.0.0.1:8765")
+
     async def command(settings: Settings) -> dict[str, Any]:
         bundle = await load_bundle(settings, pipeline)
         agent = _find_agent(bundle, alias)
