@@ -25,7 +25,7 @@ SEPARATOR = "\n\x00\n"
 # The form of a redaction. A name such as `shopify_token` before a digest looks like a secret.
 REPLACED = re2.compile(rf"\[[a-z0-9_]+:[0-9a-f]{{{DIGEST_DIGITS}}}\]")
 # White space and other characters as JSON in a text writes them, also JSON inside of JSON.
-ESCAPES = re.compile(r"\\+(?:[bfnrt]|u[0-9A-Fa-f]{4})")
+ESCAPES = re.compile(r"(?<!\\)\\++(?:[bfnrt]|u[0-9A-Fa-f]{4})")
 
 
 class BadFind(ValueError):
