@@ -16,8 +16,9 @@ pytestmark = pytest.mark.slow
 
 
 @contextmanager
-def client_site(link: str) -> Iterator[str]:
+def client_site(oauth: OAuthSystem) -> Iterator[str]:
     """Serve the page of a client, on another site than the server, and its redirect URI."""
+    link = ""
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -30,11 +31,15 @@ def client_site(link: str) -> Iterator[str]:
         def log_message(self, format: str, *args: object) -> None:
             pass
 
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 50004), Handler)
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    site = f"http://localhost:{server.server_port}"
+    client = oauth.client(redirect_uris=[f"{site}/callback"], client_name="Claude")
+    client.redirect_uri = f"{site}/callback"
+    link = f"{oauth.url}/oauth/authorize?{client.query()}".replace("&", "&amp;")
     thread = threading.Thread(target=server.serve_forever, args=(0.05,))
     thread.start()
     try:
-        yield "http://localhost:50004"
+        yield site
     finally:
         server.shutdown()
         thread.join()
@@ -48,11 +53,7 @@ def connect(page: Page, site: str) -> None:
 
 @pytest.mark.parametrize("width", [1280, 390])
 def test_a_user_logs_in_allows_and_returns_to_the_client(oauth: OAuthSystem, width: int) -> None:
-    redirect = "http://localhost:50004/callback"
-    client = oauth.client(redirect_uris=[redirect], client_name="Claude")
-    client.redirect_uri = redirect
-    link = f"{oauth.url}/oauth/authorize?{client.query()}".replace("&", "&amp;")
-    with client_site(link) as site, chromium() as browser:
+    with client_site(oauth) as site, chromium() as browser:
         page = browser.new_page(viewport={"width": width, "height": 900})
         faults: list[str] = []
         page.on("console", lambda message: faults.append(message.text))
@@ -66,7 +67,7 @@ def test_a_user_logs_in_allows_and_returns_to_the_client(oauth: OAuthSystem, wid
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         page.get_by_role("button", name="Allow").click()
         page.get_by_text("Connected").wait_for()
-        assert page.url.startswith(f"{redirect}?code=mrc_")
+        assert page.url.startswith(f"{site}/callback?code=mrc_")
 
         # The session is known from now on, also after a link from another site.
         connect(page, site)
