@@ -178,7 +178,7 @@ def embedder(name: str, installed: dict[str, Installation]) -> Iterator[tuple[st
 
 
 def make_environment(home: Path) -> dict[str, str]:
-    """Return the variables of a peer. What it writes into its home stays in the folder."""
+    """Return the variables of a peer. Files that it writes into its home stay in the folder."""
     return QUIET | {
         "PATH": os.environ["PATH"],
         "HOME": str(home),

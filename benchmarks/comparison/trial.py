@@ -36,7 +36,7 @@ def main() -> None:
 
 
 def measure_quality(task: dict[str, Any]) -> dict[str, Any]:
-    """Load each corpus of a collection into a store of its own, and ask all questions.
+    """Load each corpus of a collection into a separate store, and ask all questions.
 
     The result has `load_s`, and by mode `found` (ids of every question, corpora in order) and
     `search_ms`.

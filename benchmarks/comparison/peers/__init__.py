@@ -1,1 +1,1 @@
-"""One file per peer. Each imports its packages at the top and runs in an environment of its own."""
+"""One file per peer. Each imports its packages at the top and runs in a separate environment."""

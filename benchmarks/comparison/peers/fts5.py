@@ -27,7 +27,7 @@ class Fts5:
         self._connection.execute(TABLE)
 
     def add(self, document: Document) -> None:
-        """Insert one row in a transaction of its own."""
+        """Insert one row in one transaction."""
         self._connection.execute(INSERT, as_text(document))
 
     def add_batch(self, documents: Sequence[Document]) -> None:

@@ -27,19 +27,20 @@ End = Annotated[str, Field(max_length=40)]
 Versions = Annotated[tuple[str, ...], Field(max_length=MOST_TAGS)]
 
 
-def _none_is_empty(value: object) -> object:
+def none_is_empty(value: object) -> object:
+    """Return "" for null, as the input of a text that may be missing."""
     return "" if value is None else value
 
 
 # Accept null, as views return it, so that a record can be written as it was read.
-NameOrNull = Annotated[Name, BeforeValidator(_none_is_empty, json_schema_input_type=Name | None)]
-EndOrNull = Annotated[End, BeforeValidator(_none_is_empty, json_schema_input_type=End | None)]
+NameOrNull = Annotated[Name, BeforeValidator(none_is_empty, json_schema_input_type=Name | None)]
+EndOrNull = Annotated[End, BeforeValidator(none_is_empty, json_schema_input_type=End | None)]
 # A time in the past or the future. "" for none.
 TimeOrNull = EndOrNull
 ReasonText = Annotated[str, Field(max_length=1024)]
 # The reason of a change. "" for none, which the history returns as null.
 Reason = Annotated[
-    ReasonText, BeforeValidator(_none_is_empty, json_schema_input_type=ReasonText | None)
+    ReasonText, BeforeValidator(none_is_empty, json_schema_input_type=ReasonText | None)
 ]
 
 

@@ -31,6 +31,7 @@ from memrelay.memory.records.view import (
     NameOrNull,
     Tags,
     end_ms,
+    none_is_empty,
     time_ms,
 )
 from memrelay.memory.records.writing import Seq, WriteInput, write
@@ -50,13 +51,9 @@ STRICT = orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_DATACLASS
 STRICT |= orjson.OPT_PASSTHROUGH_SUBCLASS
 
 
-def _none_is_empty(value: object) -> object:
-    return "" if value is None else value
-
-
 ThreadName = Annotated[str, Field(max_length=MAX_THREAD)]
 Thread = Annotated[
-    ThreadName, BeforeValidator(_none_is_empty, json_schema_input_type=ThreadName | None)
+    ThreadName, BeforeValidator(none_is_empty, json_schema_input_type=ThreadName | None)
 ]
 Messages = Annotated[tuple[dict[str, Any], ...], Field(min_length=1, max_length=MOST)]
 
@@ -121,11 +118,10 @@ def add(tx: Transaction, request: AddTurns, context: Context) -> TurnsAdded:
     Raises Refused: when a message is invalid, the expiry time is invalid or past, or the kind is
     reserved.
     """
-    refuse_reserved(request.kind)
     expires_at = end_ms(request.expires_at, context.now_ms)
     messages = [_check(one, f"messages.{n}") for n, one in enumerate(request.messages)]
     arranged = [_arrange(one, request.agent) for one in messages]
-    thread, equal = _name_thread(request.thread, request.user), _equal(request.kind, request.user)
+    thread, equal = _find_place(request)
     if request.replace:
         tx.table(TurnTable).delete_thread(thread, equal)
     has_ids = any(one.id for one in messages)
@@ -154,11 +150,15 @@ def add(tx: Transaction, request: AddTurns, context: Context) -> TurnsAdded:
     return TurnsAdded(thread, added, len(messages) - added, tuple(guids))
 
 
-def _name_thread(thread: str, user: str) -> str:
-    return thread or user or DEFAULT_THREAD
+def _find_place(request: "AddTurns | ListTurns | PopTurns | ClearTurns") -> tuple[str, Filters]:
+    """Return the thread of a call, and the values of its turns. Raises Refused."""
+    thread = request.thread or request.user or DEFAULT_THREAD
+    return thread, _make_filters(request.kind, request.user)
 
 
-def _equal(kind: str, user: str) -> Filters:
+def _make_filters(kind: str, user: str) -> Filters:
+    """Return the values of turns of a kind and a user. Raises Refused for a reserved kind."""
+    refuse_reserved(kind)
     return {"kind": kind, "owner": user} if user else {"kind": kind}
 
 
@@ -280,8 +280,7 @@ class TurnPage:
 @operation("turns.list", access="read", mutates=False, takes_as_of=True)
 def list_turns(tx: Transaction, request: ListTurns, context: Context) -> TurnPage:
     """Return the newest messages of a conversation in order. Older ones are on further pages."""
-    refuse_reserved(request.kind)
-    thread, equal = _name_thread(request.thread, request.user), _equal(request.kind, request.user)
+    thread, equal = _find_place(request)
     table = tx.table(TurnTable)
     stored = table.newest(thread, equal, request.limit + 1, request.before)
     views = (_view(one.state) for one in stored)
@@ -352,9 +351,8 @@ class PoppedTurns:
 @operation("turns.pop", access="delete", mutates=True)
 def pop(tx: Transaction, request: PopTurns, context: Context) -> PoppedTurns:
     """Remove the newest messages of a conversation and return them. records.restore can undo it."""
-    refuse_reserved(request.kind)
     table = tx.table(TurnTable)
-    thread, equal = _name_thread(request.thread, request.user), _equal(request.kind, request.user)
+    thread, equal = _find_place(request)
     newest = list(table.newest(thread, equal, request.count))
     page, _ = take_page([_view(one.state) for one in newest], MOST, context.result_bytes)
     for stored in newest[: len(page)]:
@@ -384,8 +382,7 @@ class TurnsDeleted:
 @operation("turns.clear", access="delete", mutates=True)
 def clear(tx: Transaction, request: ClearTurns, context: Context) -> TurnsDeleted:
     """Delete the messages of a conversation. records.restore can undo it for each."""
-    refuse_reserved(request.kind)
-    thread, equal = _name_thread(request.thread, request.user), _equal(request.kind, request.user)
+    thread, equal = _find_place(request)
     return TurnsDeleted(tx.table(TurnTable).delete_thread(thread, equal))
 
 
@@ -433,9 +430,8 @@ def list_threads(tx: Transaction, request: ListThreads, context: Context) -> Thr
 
     A conversation is with a user who has one of its last 1,000 turns.
     """
-    refuse_reserved(request.kind)
     items: list[ThreadView] = []
-    threads = tx.table(TurnTable).threads(request.after, _equal(request.kind, request.user))
+    threads = tx.table(TurnTable).threads(request.after, _make_filters(request.kind, request.user))
     for looked_at, (name, summary) in enumerate(threads, 1):
         if summary is not None:
             view = _view(summary.newest)
