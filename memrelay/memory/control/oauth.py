@@ -38,7 +38,9 @@ AGAIN = "start the authorization again"
 
 
 class InvalidGrant(MemoryFault):
-    """A code or refresh token does not count. `grant` is the id of the grant that this revoked."""
+    """A code or refresh token does not count. `revoked` is the id of the grant that this ended, "" for
+    none.
+    """
 
     def __init__(self, message: str, revoked: str = "") -> None:
         super().__init__(message)
@@ -48,7 +50,7 @@ class InvalidGrant(MemoryFault):
 class Client(NamedTuple):
     """A client: a registered one, or one with a metadata document, whose URL is its id.
 
-    Nobody has verified its name.
+    Its name is not verified.
     """
 
     id: str
