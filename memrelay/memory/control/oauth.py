@@ -38,9 +38,7 @@ AGAIN = "start the authorization again"
 
 
 class InvalidGrant(MemoryFault):
-    """A code or refresh token does not count. `revoked` is the id of the grant that this ended, "" for
-    none.
-    """
+    """A code or refresh token does not count. `revoked` is the id of the grant that this ended."""
 
     def __init__(self, message: str, revoked: str = "") -> None:
         super().__init__(message)
