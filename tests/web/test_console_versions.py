@@ -1,12 +1,14 @@
 """The page Versions as served, and the check of a bundle that is not deployed."""
 
+import ast
+import inspect
 from collections.abc import Iterator
-from threading import Thread
 from typing import Any
 
 import orjson
 import pytest
 
+from memrelay.web.console.pages import bundle, record
 from tests.support.bundles import Json, make_agent, make_bundle, make_commands, make_uid
 from tests.support.http import Answer, ask
 from tests.support.keys import await_closed, make_key
@@ -131,20 +133,15 @@ def test_text_that_html_escapes_does_not_make_the_page_too_long(
     assert page.status == 200 and len(page.body) <= MAX_PAGE_BYTES
 
 
-def test_a_comparison_does_not_delay_other_requests(web_system: WebSystem) -> None:
-    uid, mark = make_uid(), "&" * 110_000
-    for end in ("a", "b"):
-        deploy_bundle(web_system.url, make_bundle(uid, *make_commands(), description=mark + end))
-    shown = Thread(target=page_of, args=(web_system, uid))
-    shown.start()
+def test_no_comparison_runs_on_the_event_loop() -> None:
+    for page in (bundle, record):
+        calls = [
+            ast.unparse(node)
+            for node in ast.walk(ast.parse(inspect.getsource(page)))
+            if isinstance(node, ast.Call) and "compare_words" in ast.unparse(node)
+        ]
 
-    answered = 0
-    while shown.is_alive():
-        assert web_system.get("/static/logo.svg").status == 200
-        answered += 1
-
-    # About 150; 20 are answered before and after a comparison on the event loop.
-    assert answered > 50
+        assert len(calls) == 1 and calls[0].startswith("asyncio.to_thread(compare_words, ")
 
 
 def test_a_check_returns_the_lines_of_all_faults_and_stores_nothing(web_system: WebSystem) -> None:
