@@ -479,6 +479,20 @@ class RemoteGraphTemplates(Noun):
             idempotency_key: str | None = None) -> GraphTemplateView:
         """Change a template of graphs. Present nodes and edges stay; later writes must fit."""
 
+class RemoteGraphViews(Noun):
+    """The operations on graph views, for the async client."""
+    async def create(self, pipeline: str, template_id: str, instance: str, *, id: str = "",
+            idempotency_key: str | None = None) -> ViewView:
+        """Bind a view template to a graph."""
+    async def delete(self, pipeline: str, id: str, *, idempotency_key: str | None = None) -> None:
+        """Delete a view. Its template and its graph stay."""
+    async def execute(self, pipeline: str, id: str) -> ViewResult:
+        """Return the rows of a view."""
+    async def get(self, pipeline: str, id: str) -> ViewView:
+        """Return a view, without its rows."""
+    async def list(self, pipeline: str, *, instance: str = "", template_id: str = "") -> Views:
+        """List up to 1,000 views, the newest first."""
+
 class RemoteInputs(Noun):
     """The operations on inputs, for the async client."""
     async def list(self, pipeline: str, *, since: str = "", until: str = "", agent: str = "",
@@ -986,20 +1000,6 @@ class RemoteViewTemplates(Noun):
             idempotency_key: str | None = None) -> ViewTemplateView:
         """Change a template of views. Its views use the new query at once."""
 
-class RemoteViews(Noun):
-    """The operations on views, for the async client."""
-    async def create(self, pipeline: str, template_id: str, instance: str, *, id: str = "",
-            idempotency_key: str | None = None) -> ViewView:
-        """Bind a view template to a graph."""
-    async def delete(self, pipeline: str, id: str, *, idempotency_key: str | None = None) -> None:
-        """Delete a view. Its template and its graph stay."""
-    async def execute(self, pipeline: str, id: str) -> ViewResult:
-        """Return the rows of a view."""
-    async def get(self, pipeline: str, id: str) -> ViewView:
-        """Return a view, without its rows."""
-    async def list(self, pipeline: str, *, instance: str = "", template_id: str = "") -> Views:
-        """List up to 1,000 views, the newest first."""
-
 class RemoteWaitingMessages(Noun):
     """The operations on waiting messages, for the async client."""
     async def list(self, pipeline: str, *, entry: str = "", limit: int = 100,
@@ -1023,6 +1023,7 @@ class RemoteNouns:
     grants: RemoteGrants
     graph: RemoteGraph
     graph_templates: RemoteGraphTemplates
+    graph_views: RemoteGraphViews
     inputs: RemoteInputs
     instances: RemoteInstances
     items: RemoteItems
@@ -1043,7 +1044,6 @@ class RemoteNouns:
     turns: RemoteTurns
     users: RemoteUsers
     view_templates: RemoteViewTemplates
-    views: RemoteViews
     waiting_messages: RemoteWaitingMessages
 
 class BlockingAssembly(Noun):
@@ -1372,6 +1372,20 @@ class BlockingGraphTemplates(Noun):
             edge_types: JsonObject | None = None, if_version: Strings = (),
             idempotency_key: str | None = None) -> GraphTemplateView:
         """Change a template of graphs. Present nodes and edges stay; later writes must fit."""
+
+class BlockingGraphViews(Noun):
+    """The operations on graph views, for the blocking client."""
+    def create(self, pipeline: str, template_id: str, instance: str, *, id: str = "",
+            idempotency_key: str | None = None) -> ViewView:
+        """Bind a view template to a graph."""
+    def delete(self, pipeline: str, id: str, *, idempotency_key: str | None = None) -> None:
+        """Delete a view. Its template and its graph stay."""
+    def execute(self, pipeline: str, id: str) -> ViewResult:
+        """Return the rows of a view."""
+    def get(self, pipeline: str, id: str) -> ViewView:
+        """Return a view, without its rows."""
+    def list(self, pipeline: str, *, instance: str = "", template_id: str = "") -> Views:
+        """List up to 1,000 views, the newest first."""
 
 class BlockingInputs(Noun):
     """The operations on inputs, for the blocking client."""
@@ -1873,20 +1887,6 @@ class BlockingViewTemplates(Noun):
             idempotency_key: str | None = None) -> ViewTemplateView:
         """Change a template of views. Its views use the new query at once."""
 
-class BlockingViews(Noun):
-    """The operations on views, for the blocking client."""
-    def create(self, pipeline: str, template_id: str, instance: str, *, id: str = "",
-            idempotency_key: str | None = None) -> ViewView:
-        """Bind a view template to a graph."""
-    def delete(self, pipeline: str, id: str, *, idempotency_key: str | None = None) -> None:
-        """Delete a view. Its template and its graph stay."""
-    def execute(self, pipeline: str, id: str) -> ViewResult:
-        """Return the rows of a view."""
-    def get(self, pipeline: str, id: str) -> ViewView:
-        """Return a view, without its rows."""
-    def list(self, pipeline: str, *, instance: str = "", template_id: str = "") -> Views:
-        """List up to 1,000 views, the newest first."""
-
 class BlockingWaitingMessages(Noun):
     """The operations on waiting messages, for the blocking client."""
     def list(self, pipeline: str, *, entry: str = "", limit: int = 100,
@@ -1910,6 +1910,7 @@ class BlockingNouns:
     grants: BlockingGrants
     graph: BlockingGraph
     graph_templates: BlockingGraphTemplates
+    graph_views: BlockingGraphViews
     inputs: BlockingInputs
     instances: BlockingInstances
     items: BlockingItems
@@ -1930,7 +1931,6 @@ class BlockingNouns:
     turns: BlockingTurns
     users: BlockingUsers
     view_templates: BlockingViewTemplates
-    views: BlockingViews
     waiting_messages: BlockingWaitingMessages
 
 class EmbeddedAssembly(Noun):
@@ -2221,6 +2221,19 @@ class EmbeddedGraphTemplates(Noun):
             record_kinds: JsonObject | None = None, edge_types: JsonObject | None = None,
             if_version: Strings = ()) -> GraphTemplateView:
         """Change a template of graphs. Present nodes and edges stay; later writes must fit."""
+
+class EmbeddedGraphViews(Noun):
+    """The operations on graph views, for the embedded store."""
+    def create(self, template_id: str, instance: str, *, id: str = "") -> ViewView:
+        """Bind a view template to a graph."""
+    def delete(self, id: str) -> None:
+        """Delete a view. Its template and its graph stay."""
+    def execute(self, id: str) -> ViewResult:
+        """Return the rows of a view."""
+    def get(self, id: str) -> ViewView:
+        """Return a view, without its rows."""
+    def list(self, *, instance: str = "", template_id: str = "") -> Views:
+        """List up to 1,000 views, the newest first."""
 
 class EmbeddedInputs(Noun):
     """The operations on inputs, for the embedded store."""
@@ -2651,19 +2664,6 @@ class EmbeddedViewTemplates(Noun):
             if_version: Strings = ()) -> ViewTemplateView:
         """Change a template of views. Its views use the new query at once."""
 
-class EmbeddedViews(Noun):
-    """The operations on views, for the embedded store."""
-    def create(self, template_id: str, instance: str, *, id: str = "") -> ViewView:
-        """Bind a view template to a graph."""
-    def delete(self, id: str) -> None:
-        """Delete a view. Its template and its graph stay."""
-    def execute(self, id: str) -> ViewResult:
-        """Return the rows of a view."""
-    def get(self, id: str) -> ViewView:
-        """Return a view, without its rows."""
-    def list(self, *, instance: str = "", template_id: str = "") -> Views:
-        """List up to 1,000 views, the newest first."""
-
 class EmbeddedWaitingMessages(Noun):
     """The operations on waiting messages, for the embedded store."""
     def list(self, *, entry: str = "", limit: int = 100) -> WaitingList:
@@ -2686,6 +2686,7 @@ class EmbeddedNouns:
     grants: EmbeddedGrants
     graph: EmbeddedGraph
     graph_templates: EmbeddedGraphTemplates
+    graph_views: EmbeddedGraphViews
     inputs: EmbeddedInputs
     instances: EmbeddedInstances
     items: EmbeddedItems
@@ -2706,7 +2707,6 @@ class EmbeddedNouns:
     turns: EmbeddedTurns
     users: EmbeddedUsers
     view_templates: EmbeddedViewTemplates
-    views: EmbeddedViews
     waiting_messages: EmbeddedWaitingMessages
 
 class AsyncAssembly(Noun):
@@ -3002,6 +3002,19 @@ class AsyncGraphTemplates(Noun):
             record_kinds: JsonObject | None = None, edge_types: JsonObject | None = None,
             if_version: Strings = ()) -> GraphTemplateView:
         """Change a template of graphs. Present nodes and edges stay; later writes must fit."""
+
+class AsyncGraphViews(Noun):
+    """The operations on graph views, for the async block."""
+    async def create(self, template_id: str, instance: str, *, id: str = "") -> ViewView:
+        """Bind a view template to a graph."""
+    async def delete(self, id: str) -> None:
+        """Delete a view. Its template and its graph stay."""
+    async def execute(self, id: str) -> ViewResult:
+        """Return the rows of a view."""
+    async def get(self, id: str) -> ViewView:
+        """Return a view, without its rows."""
+    async def list(self, *, instance: str = "", template_id: str = "") -> Views:
+        """List up to 1,000 views, the newest first."""
 
 class AsyncInputs(Noun):
     """The operations on inputs, for the async block."""
@@ -3435,19 +3448,6 @@ class AsyncViewTemplates(Noun):
             if_version: Strings = ()) -> ViewTemplateView:
         """Change a template of views. Its views use the new query at once."""
 
-class AsyncViews(Noun):
-    """The operations on views, for the async block."""
-    async def create(self, template_id: str, instance: str, *, id: str = "") -> ViewView:
-        """Bind a view template to a graph."""
-    async def delete(self, id: str) -> None:
-        """Delete a view. Its template and its graph stay."""
-    async def execute(self, id: str) -> ViewResult:
-        """Return the rows of a view."""
-    async def get(self, id: str) -> ViewView:
-        """Return a view, without its rows."""
-    async def list(self, *, instance: str = "", template_id: str = "") -> Views:
-        """List up to 1,000 views, the newest first."""
-
 class AsyncWaitingMessages(Noun):
     """The operations on waiting messages, for the async block."""
     async def list(self, *, entry: str = "", limit: int = 100) -> WaitingList:
@@ -3470,6 +3470,7 @@ class AsyncNouns:
     grants: AsyncGrants
     graph: AsyncGraph
     graph_templates: AsyncGraphTemplates
+    graph_views: AsyncGraphViews
     inputs: AsyncInputs
     instances: AsyncInstances
     items: AsyncItems
@@ -3490,5 +3491,4 @@ class AsyncNouns:
     turns: AsyncTurns
     users: AsyncUsers
     view_templates: AsyncViewTemplates
-    views: AsyncViews
     waiting_messages: AsyncWaitingMessages

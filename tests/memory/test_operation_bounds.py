@@ -36,7 +36,7 @@ EXCEPTIONS = {
     "checkpoints.put": WRITES_S,  # a list of 250,000 parts
     **dict.fromkeys(("documents.search", "facts.search", "items.search"), SEARCH_S),
     **dict.fromkeys(("knowledge.context", "knowledge.search"), SEARCH_S),
-    **dict.fromkeys(("knowledge_graph.search", "records.search", "views.execute"), SEARCH_S),
+    **dict.fromkeys(("knowledge_graph.search", "records.search", "graph_views.execute"), SEARCH_S),
 }
 # Operations whose valid input needs more than a store: a sealed value, an embedder, a worker.
 NOT_READY = (
@@ -200,7 +200,7 @@ def fill_recipes(tx: Store) -> Json:
     checked = next(one for one in call(tx, "instances.list", sort="graph").items if one.id != graph)
     call(tx, "view_templates.create", id="t", name="t", query=VIEW)
     call(tx, "view_templates.create", id="w", name="w", query=VIEW)
-    call(tx, "views.create", id="v", template_id="t", instance=graph)
+    call(tx, "graph_views.create", id="v", template_id="t", instance=graph)
     return {"graph": graph, "checked": checked.id}
 
 
@@ -337,6 +337,11 @@ INPUTS: dict[str, tuple[Json, ...]] = {
     "graph_templates.get": ({"id": "t"},),
     "graph_templates.list": ({},),
     "graph_templates.update": ({"id": "t"},),
+    "graph_views.create": ({"template_id": "t"} | GRAPH,),
+    "graph_views.delete": ({"id": "v"},),
+    "graph_views.execute": ({"id": "v"},),
+    "graph_views.get": ({"id": "v"},),
+    "graph_views.list": ({},),
     "inputs.list": ({},),
     "policies.apply": ({},),
     "policies.delete": ({"name": "x"},),
@@ -465,11 +470,6 @@ INPUTS: dict[str, tuple[Json, ...]] = {
     "view_templates.get": ({"id": "t"},),
     "view_templates.list": ({},),
     "view_templates.update": ({"id": "t"},),
-    "views.create": ({"template_id": "t"} | GRAPH,),
-    "views.delete": ({"id": "v"},),
-    "views.execute": ({"id": "v"},),
-    "views.get": ({"id": "v"},),
-    "views.list": ({},),
 }
 
 

@@ -1229,6 +1229,59 @@ export interface paths {
         patch: operations["graph_templates.update"];
         trace?: never;
     };
+    "/v1/pipelines/{uid}/graph_views": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List up to 1,000 views, the newest first. */
+        get: operations["graph_views.list"];
+        put?: never;
+        /** Bind a view template to a graph. */
+        post: operations["graph_views.create"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/pipelines/{uid}/graph_views/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Return a view, without its rows. */
+        get: operations["graph_views.get"];
+        put?: never;
+        post?: never;
+        /** Delete a view. Its template and its graph stay. */
+        delete: operations["graph_views.delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/pipelines/{uid}/graph_views/{id}/execute": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Return the rows of a view. */
+        get: operations["graph_views.execute"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/pipelines/{uid}/inputs": {
         parameters: {
             query?: never;
@@ -3038,59 +3091,6 @@ export interface paths {
         head?: never;
         /** Change a template of views. Its views use the new query at once. */
         patch: operations["view_templates.update"];
-        trace?: never;
-    };
-    "/v1/pipelines/{uid}/views": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /** List up to 1,000 views, the newest first. */
-        get: operations["views.list"];
-        put?: never;
-        /** Bind a view template to a graph. */
-        post: operations["views.create"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/v1/pipelines/{uid}/views/{id}": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /** Return a view, without its rows. */
-        get: operations["views.get"];
-        put?: never;
-        post?: never;
-        /** Delete a view. Its template and its graph stay. */
-        delete: operations["views.delete"];
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/v1/pipelines/{uid}/views/{id}/execute": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /** Return the rows of a view. */
-        get: operations["views.execute"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
         trace?: never;
     };
     "/v1/pipelines/{uid}/waiting_messages": {
@@ -13652,6 +13652,169 @@ export interface operations {
             };
         };
     };
+    "graph_views.list": {
+        parameters: {
+            query?: {
+                /** @description Only views of this graph: its id or name. */
+                instance?: string;
+                /** @description Only views of this view template. */
+                template_id?: string;
+            };
+            header?: never;
+            path: {
+                /** @description The pipeline's uid. */
+                uid: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Views"];
+                };
+            };
+        };
+    };
+    "graph_views.create": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The pipeline's uid. */
+                uid: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /**
+                     * Template Id
+                     * @description The id of the view template.
+                     */
+                    template_id: string;
+                    /**
+                     * Instance
+                     * @description The id or name of the graph.
+                     */
+                    instance: string;
+                    /**
+                     * Id
+                     * @description The id: letters, digits, dots, dashes and underscores. By default generated.
+                     * @default
+                     */
+                    id?: string;
+                };
+            };
+        };
+        responses: {
+            /** @description Created. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ViewView"];
+                };
+            };
+            /** @description A policy of the store holds the write for review, or drops it. */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ReviewPending"] | components["schemas"]["Dropped"];
+                };
+            };
+        };
+    };
+    "graph_views.get": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The pipeline's uid. */
+                uid: string;
+                /** @description The id. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ViewView"];
+                };
+            };
+        };
+    };
+    "graph_views.delete": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The pipeline's uid. */
+                uid: string;
+                /** @description The id. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A policy of the store holds the write for review, or drops it. */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ReviewPending"] | components["schemas"]["Dropped"];
+                };
+            };
+            /** @description Done. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+    "graph_views.execute": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The pipeline's uid. */
+                uid: string;
+                /** @description The id. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ViewResult"];
+                };
+            };
+        };
+    };
     "inputs.list": {
         parameters: {
             query?: {
@@ -21036,169 +21199,6 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ReviewPending"] | components["schemas"]["Dropped"];
-                };
-            };
-        };
-    };
-    "views.list": {
-        parameters: {
-            query?: {
-                /** @description Only views of this graph: its id or name. */
-                instance?: string;
-                /** @description Only views of this view template. */
-                template_id?: string;
-            };
-            header?: never;
-            path: {
-                /** @description The pipeline's uid. */
-                uid: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Done. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Views"];
-                };
-            };
-        };
-    };
-    "views.create": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                /** @description The pipeline's uid. */
-                uid: string;
-            };
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                "application/json": {
-                    /**
-                     * Template Id
-                     * @description The id of the view template.
-                     */
-                    template_id: string;
-                    /**
-                     * Instance
-                     * @description The id or name of the graph.
-                     */
-                    instance: string;
-                    /**
-                     * Id
-                     * @description The id: letters, digits, dots, dashes and underscores. By default generated.
-                     * @default
-                     */
-                    id?: string;
-                };
-            };
-        };
-        responses: {
-            /** @description Created. */
-            201: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ViewView"];
-                };
-            };
-            /** @description A policy of the store holds the write for review, or drops it. */
-            202: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ReviewPending"] | components["schemas"]["Dropped"];
-                };
-            };
-        };
-    };
-    "views.get": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                /** @description The pipeline's uid. */
-                uid: string;
-                /** @description The id. */
-                id: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Done. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ViewView"];
-                };
-            };
-        };
-    };
-    "views.delete": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                /** @description The pipeline's uid. */
-                uid: string;
-                /** @description The id. */
-                id: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description A policy of the store holds the write for review, or drops it. */
-            202: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ReviewPending"] | components["schemas"]["Dropped"];
-                };
-            };
-            /** @description Done. */
-            204: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content?: never;
-            };
-        };
-    };
-    "views.execute": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                /** @description The pipeline's uid. */
-                uid: string;
-                /** @description The id. */
-                id: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Done. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ViewResult"];
                 };
             };
         };

@@ -20,6 +20,7 @@ export const ROUTES: Record<string, Record<string, string>> = {
   grants: { list: "", remove: "!=", set: "!=" },
   graph: { add_edges: "!", add_nodes: "!", delete_edge: "!id", delete_node: "!id", expand: "", get_node: "id", list_edges: "", list_nodes: "", subgraph: "", update_node: "!id" },
   graph_templates: { create: "!", delete: "!id", get: "id", list: "", update: "!id" },
+  graph_views: { create: "!", delete: "!id", execute: "id", get: "id", list: "" },
   inputs: { list: "" },
   instances: { create: "!", delete: "!id", get: "id", list: "", update: "!id" },
   items: { delete: "!key", edit: "!=key", get: "key", list: "", put: "!=key", rename: "!=key", reseal: "!=key", search: "" },
@@ -45,7 +46,6 @@ export const ROUTES: Record<string, Record<string, string>> = {
   turns: { add: "!", clear: "!", list: "", pop: "!", threads: "" },
   users: { context: "id", delete_many: "!", forget: "!id", get: "id", identify: "!", list: "", merge: "!id", update: "!id" },
   view_templates: { create: "!", delete: "!id", get: "id", list: "", update: "!id" },
-  views: { create: "!", delete: "!id", execute: "id", get: "id", list: "" },
   waiting_messages: { list: "" },
   webhooks: { list: "GET /webhooks" },
 };

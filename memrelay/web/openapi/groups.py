@@ -88,7 +88,7 @@ GROUPS = {
     "instances": Group("Instances", RECIPES, "Create the stores, logs and graphs of recipes."),
     "graph": Group("Graphs", RECIPES, "Add, change and traverse nodes and edges."),
     "graph_templates": Group("Graph templates", RECIPES, "Declare the kinds of nodes and edges."),
-    "views": Group("Views", RECIPES, "Bind a query to a graph and run it."),
+    "graph_views": Group("Graph views", RECIPES, "Bind a query to a graph and run it."),
     "view_templates": Group("View templates", RECIPES, "Define queries over graphs."),
     "knowledge_graph": Group(
         "Knowledge graph", RECIPES, "Keep entities, relations and observations."

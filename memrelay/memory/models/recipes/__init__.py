@@ -25,12 +25,12 @@ MODEL = Model(
         "events": ("events",),
         "graph": ("graph.graph", "graph.subgraph"),
         "graph_templates": ("graph.templates",),
+        "graph_views": ("graph.views",),
         "instances": ("instances",),
         "knowledge_graph": ("graph.knowledge_graph",),
         "kv": ("kv",),
         "rules": ("rules",),
         "view_templates": ("graph.templates",),
-        "views": ("graph.views",),
     },
     rows=(
         Rows(

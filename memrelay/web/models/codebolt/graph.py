@@ -65,7 +65,7 @@ def _list_page(shape: Any) -> Callable[[Call], web.Response]:
 
 KINDS = Crud("graph_templates", "graph template", shapes.GraphTemplate)
 QUERIES = Crud("view_templates", "view template", shapes.ViewTemplate, _flatten)
-BOUND = Crud("views", "view", shapes.View)
+BOUND = Crud("graph_views", "view", shapes.View)
 GRAPHS = Crud("instances", "graph", shapes.GraphInstance, fixed={"sort": "graph"})
 serve_all(
     CODEBOLT_API,
@@ -111,7 +111,7 @@ serve_all(
         Route(
             "GET",
             VIEWS + "/{id}/execute",
-            "views.execute",
+            "graph_views.execute",
             "Run a view.",
             shape=shapes.Rows,
         ),

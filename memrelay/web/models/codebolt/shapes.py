@@ -145,12 +145,12 @@ ViewTemplate = derive(
 )
 View = derive(
     "View",
-    "views.create",
+    "graph_views.create",
     "A view template that is bound to a graph.",
     "id viewTemplateId=template_id instanceId createdAt?",
 )
 Rows = derive(
-    "Rows", "views.execute", "The result of a view.", "columns rows total", rows=list[Any]
+    "Rows", "graph_views.execute", "The result of a view.", "columns rows total", rows=list[Any]
 )
 Subgraph = derive(
     "Subgraph",

@@ -52,7 +52,7 @@ class CreateView:
     """The id: letters, digits, dots, dashes and underscores. By default generated."""
 
 
-@operation("views.create", access="write", mutates=True, store="recipes")
+@operation("graph_views.create", access="write", mutates=True, store="recipes")
 def create(tx: Transaction, new: CreateView, context: Context) -> ViewView:
     """Bind a view template to a graph.
 
@@ -84,7 +84,7 @@ class GetView:
     """The id of the view."""
 
 
-@operation("views.get", access="read", mutates=False, store="recipes")
+@operation("graph_views.get", access="read", mutates=False, store="recipes")
 def get(tx: Transaction, query: GetView, context: Context) -> ViewView:
     """Return a view, without its rows.
 
@@ -110,7 +110,7 @@ class Views:
     items: tuple[ViewView, ...]
 
 
-@operation("views.list", access="read", mutates=False, store="recipes")
+@operation("graph_views.list", access="read", mutates=False, store="recipes")
 def list_views(tx: Transaction, query: ListViews, context: Context) -> Views:
     """List up to 1,000 views, the newest first.
 
@@ -129,7 +129,7 @@ class DeleteView:
     """The id of the view."""
 
 
-@operation("views.delete", access="delete", mutates=True, store="recipes")
+@operation("graph_views.delete", access="delete", mutates=True, store="recipes")
 def delete(tx: Transaction, target: DeleteView, context: Context) -> None:
     """Delete a view. Its template and its graph stay.
 
@@ -161,7 +161,7 @@ class ViewResult:
     """The number of rows without `skip` and `limit`."""
 
 
-@operation("views.execute", access="read", mutates=False, store="recipes")
+@operation("graph_views.execute", access="read", mutates=False, store="recipes")
 def execute(tx: Transaction, target: ExecuteView, context: Context) -> ViewResult:
     """Return the rows of a view.
 
@@ -194,7 +194,7 @@ def find_view(tx: Transaction, id_: str) -> View:
     """Return a view. Raises RecordNotFound."""
     view = tx.table(RecipeTables).graph.view(id_)
     if view is None:
-        raise RecordNotFound(f"no view has the id {id_!r}; create it with views.create")
+        raise RecordNotFound(f"no view has the id {id_!r}; create it with graph_views.create")
     return view
 
 

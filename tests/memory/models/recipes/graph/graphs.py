@@ -61,7 +61,7 @@ def fill_graph(tx: Store, graph: Plain, name: str = "team") -> None:
 
 def make_view(tx: Store, query: dict[str, Any], id_: str = "people", graph: str = "team") -> None:
     perform(tx, "view_templates.create", id=f"t-{id_}", name=id_, query=query)
-    perform(tx, "views.create", id=id_, template_id=f"t-{id_}", instance=graph)
+    perform(tx, "graph_views.create", id=id_, template_id=f"t-{id_}", instance=graph)
 
 
 def run_step(

@@ -34,7 +34,7 @@ SERVERS = Plain(
 
 def rows_of(tx: Store, query: dict[str, Any], id_: str = "v") -> list[dict[str, Any]]:
     make_view(tx, query, id_)
-    return list(perform(tx, "views.execute", id=id_).rows)
+    return list(perform(tx, "graph_views.execute", id=id_).rows)
 
 
 def servers_where(tx: Store, *where: dict[str, Any]) -> str:
@@ -57,7 +57,7 @@ def test_a_view_has_the_rows_in_the_order_of_the_nodes(tx: Store) -> None:
     fill_graph(tx, TEAM)
     make_view(tx, PEOPLE)
 
-    found = perform(tx, "views.execute", id="people")
+    found = perform(tx, "graph_views.execute", id="people")
 
     assert found.columns == ("name",)
     assert found.rows == ({"name": "Ada"}, {"name": "Ben"}, {"name": "Cy"})
@@ -131,7 +131,7 @@ def test_rows_are_ordered_skipped_and_limited(tx: Store) -> None:
     }
     make_view(tx, query)
 
-    found = perform(tx, "views.execute", id="people")
+    found = perform(tx, "graph_views.execute", id="people")
 
     assert [row["s.id"] for row in found.rows] == ["s1", "s2"]
     assert found.rows[0] == {"s.id": "s1", "s.os": "linux", "s.tags": ["eu", "prod"], "s.up": True}
@@ -194,7 +194,7 @@ def test_a_view_that_takes_too_long_says_so(tx: Store) -> None:
     tx.time_limit.seconds = 0.02
 
     with pytest.raises(SearchTooLong, match=r"the view 'long' takes longer than 0\.02 s"):
-        perform(tx, "views.execute", id="long")
+        perform(tx, "graph_views.execute", id="long")
 
 
 def test_a_template_in_use_is_not_deleted(tx: Store) -> None:
@@ -203,11 +203,11 @@ def test_a_template_in_use_is_not_deleted(tx: Store) -> None:
 
     with pytest.raises(Refused, match="people use the template"):
         perform(tx, "view_templates.delete", id="t-people")
-    perform(tx, "views.delete", id="people")
+    perform(tx, "graph_views.delete", id="people")
     perform(tx, "view_templates.delete", id="t-people")
 
     with pytest.raises(RecordNotFound):
-        perform(tx, "views.execute", id="people")
+        perform(tx, "graph_views.execute", id="people")
     assert [change.type for change in tx.feed.after(0, 1000)][-2:] == [
         "view.deleted",
         "record.deleted",
@@ -223,7 +223,7 @@ def test_an_updated_template_changes_its_views(tx: Store) -> None:
     )
 
     assert (changed.name, changed.query["limit"]) == ("first", 1)
-    assert perform(tx, "views.execute", id="people").rows == ({"name": "Ada"},)
+    assert perform(tx, "graph_views.execute", id="people").rows == ({"name": "Ada"},)
 
 
 def test_a_view_applies_only_to_graphs_of_its_templates(tx: Store) -> None:
@@ -238,7 +238,7 @@ def test_a_view_applies_only_to_graphs_of_its_templates(tx: Store) -> None:
     )
 
     with pytest.raises(InvalidInput, match="applies only to graphs of the templates org"):
-        perform(tx, "views.create", template_id="t", instance="team")
+        perform(tx, "graph_views.create", template_id="t", instance="team")
 
 
 IDS = st.sampled_from("abcd")
@@ -281,7 +281,7 @@ def test_views_of_random_graphs_have_the_rows_of_the_reference(
         fill_graph(tx, graph)
         for at, query in enumerate(wanted):
             make_view(tx, query, f"v{at}")
-            found = perform(tx, "views.execute", id=f"v{at}")
+            found = perform(tx, "graph_views.execute", id=f"v{at}")
             rows = [tuple(row.values()) for row in found.rows]
             expected = expected_rows(graph, query)
             if len(expected) <= 1000:
