@@ -138,6 +138,7 @@ from memrelay.memory.models.turns.turns import (
     TurnsAdded,
     TurnsDeleted,
 )
+from memrelay.memory.models.views.views import EverythingAbout, PartList, ViewList, ViewPart
 from memrelay.memory.records.changes import ChangeList
 from memrelay.memory.records.deletion import Erased, ErasureList, History as RecordsHistory
 from memrelay.memory.records.reading import RecordPage
@@ -1000,6 +1001,29 @@ class RemoteViewTemplates(Noun):
             idempotency_key: str | None = None) -> ViewTemplateView:
         """Change a template of views. Its views use the new query at once."""
 
+class RemoteViews(Noun):
+    """The operations on views, for the async client."""
+    async def about(self, pipeline: str, of: str, *, limit: int = 10, store: str = "",
+            as_of: str = "") -> EverythingAbout:
+        """Return everything about a person or another part: what each view of the store has of
+        it."""
+    async def define(self, pipeline: str, view: JsonObject, *, store: str = "",
+            idempotency_key: str | None = None) -> None:
+        """Add a view, or replace the one with its name. It is computed from all records now, and
+        kept"""
+    async def delete(self, pipeline: str, id: str, *, store: str = "",
+            idempotency_key: str | None = None) -> None:
+        """Delete a view. Its records stay."""
+    async def get(self, pipeline: str, id: str, *, of: str = "", limit: int = 20, store: str = "",
+            as_of: str = "") -> ViewPart:
+        """Return a part of a view, as it is after all earlier writes. A part without records is
+        empty."""
+    async def list(self, pipeline: str, *, store: str = "") -> ViewList:
+        """List the views of a store."""
+    async def parts(self, pipeline: str, id: str, *, beginning: str = "", limit: int = 100,
+            cursor: str = "", store: str = "") -> PartList:
+        """List the parts of a view: the people of a view `per` owner, for example."""
+
 class RemoteWaitingMessages(Noun):
     """The operations on waiting messages, for the async client."""
     async def list(self, pipeline: str, *, entry: str = "", limit: int = 100,
@@ -1044,6 +1068,7 @@ class RemoteNouns:
     turns: RemoteTurns
     users: RemoteUsers
     view_templates: RemoteViewTemplates
+    views: RemoteViews
     waiting_messages: RemoteWaitingMessages
 
 class BlockingAssembly(Noun):
@@ -1887,6 +1912,29 @@ class BlockingViewTemplates(Noun):
             idempotency_key: str | None = None) -> ViewTemplateView:
         """Change a template of views. Its views use the new query at once."""
 
+class BlockingViews(Noun):
+    """The operations on views, for the blocking client."""
+    def about(self, pipeline: str, of: str, *, limit: int = 10, store: str = "",
+            as_of: str = "") -> EverythingAbout:
+        """Return everything about a person or another part: what each view of the store has of
+        it."""
+    def define(self, pipeline: str, view: JsonObject, *, store: str = "",
+            idempotency_key: str | None = None) -> None:
+        """Add a view, or replace the one with its name. It is computed from all records now, and
+        kept"""
+    def delete(self, pipeline: str, id: str, *, store: str = "",
+            idempotency_key: str | None = None) -> None:
+        """Delete a view. Its records stay."""
+    def get(self, pipeline: str, id: str, *, of: str = "", limit: int = 20, store: str = "",
+            as_of: str = "") -> ViewPart:
+        """Return a part of a view, as it is after all earlier writes. A part without records is
+        empty."""
+    def list(self, pipeline: str, *, store: str = "") -> ViewList:
+        """List the views of a store."""
+    def parts(self, pipeline: str, id: str, *, beginning: str = "", limit: int = 100,
+            cursor: str = "", store: str = "") -> PartList:
+        """List the parts of a view: the people of a view `per` owner, for example."""
+
 class BlockingWaitingMessages(Noun):
     """The operations on waiting messages, for the blocking client."""
     def list(self, pipeline: str, *, entry: str = "", limit: int = 100,
@@ -1931,6 +1979,7 @@ class BlockingNouns:
     turns: BlockingTurns
     users: BlockingUsers
     view_templates: BlockingViewTemplates
+    views: BlockingViews
     waiting_messages: BlockingWaitingMessages
 
 class EmbeddedAssembly(Noun):
@@ -2664,6 +2713,25 @@ class EmbeddedViewTemplates(Noun):
             if_version: Strings = ()) -> ViewTemplateView:
         """Change a template of views. Its views use the new query at once."""
 
+class EmbeddedViews(Noun):
+    """The operations on views, for the embedded store."""
+    def about(self, of: str, *, limit: int = 10, as_of: str = "") -> EverythingAbout:
+        """Return everything about a person or another part: what each view of the store has of
+        it."""
+    def define(self, view: JsonObject) -> None:
+        """Add a view, or replace the one with its name. It is computed from all records now, and
+        kept"""
+    def delete(self, id: str) -> None:
+        """Delete a view. Its records stay."""
+    def get(self, id: str, *, of: str = "", limit: int = 20, as_of: str = "") -> ViewPart:
+        """Return a part of a view, as it is after all earlier writes. A part without records is
+        empty."""
+    def list(self) -> ViewList:
+        """List the views of a store."""
+    def parts(self, id: str, *, beginning: str = "", limit: int = 100,
+            cursor: str = "") -> PartList:
+        """List the parts of a view: the people of a view `per` owner, for example."""
+
 class EmbeddedWaitingMessages(Noun):
     """The operations on waiting messages, for the embedded store."""
     def list(self, *, entry: str = "", limit: int = 100) -> WaitingList:
@@ -2707,6 +2775,7 @@ class EmbeddedNouns:
     turns: EmbeddedTurns
     users: EmbeddedUsers
     view_templates: EmbeddedViewTemplates
+    views: EmbeddedViews
     waiting_messages: EmbeddedWaitingMessages
 
 class AsyncAssembly(Noun):
@@ -3448,6 +3517,25 @@ class AsyncViewTemplates(Noun):
             if_version: Strings = ()) -> ViewTemplateView:
         """Change a template of views. Its views use the new query at once."""
 
+class AsyncViews(Noun):
+    """The operations on views, for the async block."""
+    async def about(self, of: str, *, limit: int = 10, as_of: str = "") -> EverythingAbout:
+        """Return everything about a person or another part: what each view of the store has of
+        it."""
+    async def define(self, view: JsonObject) -> None:
+        """Add a view, or replace the one with its name. It is computed from all records now, and
+        kept"""
+    async def delete(self, id: str) -> None:
+        """Delete a view. Its records stay."""
+    async def get(self, id: str, *, of: str = "", limit: int = 20, as_of: str = "") -> ViewPart:
+        """Return a part of a view, as it is after all earlier writes. A part without records is
+        empty."""
+    async def list(self) -> ViewList:
+        """List the views of a store."""
+    async def parts(self, id: str, *, beginning: str = "", limit: int = 100,
+            cursor: str = "") -> PartList:
+        """List the parts of a view: the people of a view `per` owner, for example."""
+
 class AsyncWaitingMessages(Noun):
     """The operations on waiting messages, for the async block."""
     async def list(self, *, entry: str = "", limit: int = 100) -> WaitingList:
@@ -3491,4 +3579,5 @@ class AsyncNouns:
     turns: AsyncTurns
     users: AsyncUsers
     view_templates: AsyncViewTemplates
+    views: AsyncViews
     waiting_messages: AsyncWaitingMessages

@@ -37,6 +37,7 @@ from memrelay.memory.endpoint_rules import (
 from memrelay.memory.engine.time_zones import MaybeZone
 from memrelay.memory.field_descriptions import DescribedModel
 from memrelay.memory.policy_rules import Policies
+from memrelay.memory.view_rules import Views
 from memrelay.pipelines.cron import MAX_LENGTH as MAX_CRON
 from memrelay.pipelines.cron import PATTERN as CRON_PATTERN
 from memrelay.pipelines.cron import check_cron
@@ -251,6 +252,9 @@ class StoreSpec(Part):
     policies: Policies = ()
     """Rules for the writes of the store ([trust.md](trust.md)). A
     deploy writes them into the store file."""
+    views: Views = ()
+    """Aggregates of the records, kept with each change ([views.md](views.md)). A deploy computes
+    them."""
 
 
 class DeclaredEndpoint(Part):

@@ -29,6 +29,7 @@ from memrelay.pipelines.secret_references import (
     check_references,
 )
 from memrelay.pipelines.substitution import choose_uid, fill
+from memrelay.pipelines.views import check_views
 from memrelay.pipelines.webhook_checks import check_public_url
 from memrelay.pipelines.wiring import (
     check_aliases,
@@ -85,6 +86,7 @@ def _check_object(
     valid = [agent for agent in checked if agent is not None]
     languages = check_stores(stores, [agent.args.store for agent in valid], report)
     check_policies(stores, [agent.args.store for agent in valid], report)
+    check_views(stores, report)
     check_display_order(bundle.display_order, agents, report)
     check_endpoints(endpoints, report)
     _check_inputs_days(bundle.inputs_days, report)
@@ -110,6 +112,7 @@ def _check_object(
         feeds=frozenset(store.memory_id for store in stores.values() if store.changes),
         embedded=frozenset(store.memory_id for store in stores.values() if store.vectors),
         policies={one.memory_id: one.policies for one in stores.values() if one.policies},
+        views={one.memory_id: one.views for one in stores.values() if one.views},
         timezone=zone,
         inputs_days=bundle.inputs_days,
         golden_questions=bundle.golden_questions,

@@ -120,7 +120,7 @@ class CheckedBundle:
     Its stores keep inputs for `inputs_days`, 0 for none, and receipts for `receipts_days`, with
     digests in place of the questions if `only_digests`, and proposals for `review_days`.
     `golden_questions` is a file, relative to that of the bundle, or "".
-    `policies` are those that it declares, by memory_id.
+    `policies` and `views` are those that it declares, by memory_id.
     `message_checks` are the schemas of its swarms by name. `endpoints` are those that it declares.
     """
 
@@ -140,6 +140,7 @@ class CheckedBundle:
     receipts_days: float = 30
     only_digests: bool = False
     policies: Mapping[str, tuple[dict[str, Any], ...]] = field(default_factory=dict)
+    views: Mapping[str, tuple[dict[str, Any], ...]] = field(default_factory=dict)
     review_days: float = 30
     message_checks: Mapping[str, MessageCheck] = field(default_factory=dict)
     endpoints: tuple[DeclaredEndpoint, ...] = ()

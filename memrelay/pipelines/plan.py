@@ -242,7 +242,7 @@ class Plan:
       `receipt_stores`: those whose blocks leave receipts
     - `review_days`: for how long writes wait for review
     - `endpoints`: those that the bundle declares
-    - `policies`: those that the bundle declares, by memory_id
+    - `policies`, `views`: those that the bundle declares, by memory_id
     - `deployed_at_ms`: when it was deployed last, for a plan in service
     - `feeds`: stores with a change feed: all `built_in_stores`, and those that declare one
     """
@@ -306,7 +306,7 @@ class Plan:
         self.receipts_days, self.only_digests = bundle.receipts_days, bundle.only_digests
         self.receipt_stores = {agent.store for agent in planned if agent.receipts and agent.store}
         self.feeds = bundle.feeds | frozenset(self.built_in_stores.values())
-        self.policies = bundle.policies
+        self.policies, self.views = bundle.policies, bundle.views
 
     def subscriber(self, alias: str) -> PlannedAgent | None:
         """Return the agent with that alias if it calls a block."""

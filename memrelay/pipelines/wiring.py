@@ -100,7 +100,9 @@ def check_stores(
         elif memory_id in languages:
             rule = f"the store {quoted(memory_id)} is declared twice"
             report.error(path, rule, "remove one of them")
-        elif memory_id not in named and not (store.policies and built_in_name(memory_id)):
+        elif memory_id not in named and not (
+            (store.policies or store.views) and built_in_name(memory_id)
+        ):
             rule = f"no agent uses the store {quoted(memory_id)}"
             report.warn(path, rule, did_you_mean(memory_id, named))
         languages.setdefault(memory_id, store.language)

@@ -63,7 +63,14 @@ CALLS = {
     "rehearse": f"rehearse first --bundle {SAMPLE} --messages messages.txt",
     **{
         noun: f"{noun} list first"
-        for noun in ("recipes", "rules", "graph-templates", "view-templates", "views")
+        for noun in (
+            "recipes",
+            "rules",
+            "graph-templates",
+            "view-templates",
+            "graph-views",
+            "views",
+        )
     },
     "documents": "documents collections first",
     "instances": "instances list first kv",

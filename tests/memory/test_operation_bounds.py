@@ -34,6 +34,7 @@ EXCEPTIONS = {
     **dict.fromkeys(("knowledge_graph.create_entities", "records.import"), WRITES_S),
     "records.update": WRITES_S,
     "checkpoints.put": WRITES_S,  # a list of 250,000 parts
+    "views.define": WRITES_S,  # once, over all records
     **dict.fromkeys(("documents.search", "facts.search", "items.search"), SEARCH_S),
     **dict.fromkeys(("knowledge.context", "knowledge.search"), SEARCH_S),
     **dict.fromkeys(("knowledge_graph.search", "records.search", "graph_views.execute"), SEARCH_S),
@@ -72,6 +73,10 @@ TOOL_CALLS = [
 ]
 LARGE_TOOL_CALLS = [{"agent": "a1", "arguments": arguments} for arguments in TOOL_CALLS]
 MANY = range(20_000)
+LARGE_DECLARED = [
+    {"view": {"name": "w", "match": {"pattern": "(a|b|c)+ tea"}, "per": "source", "show": show}}
+    for show in ("count", {"latest": "key"}, {"top": {"by": "created_at"}})
+]
 FIELDS = {f"field{at}": {"type": "string"} for at in range(100)}
 WITH_FIELDS = [{"name": "n", "kind": "customer_kind_199"}] * 1000
 MISSPELLED = [{"name": "n", "kind": f"custmer_kid_{at:03}"} for at in range(1000)]
@@ -470,6 +475,12 @@ INPUTS: dict[str, tuple[Json, ...]] = {
     "view_templates.get": ({"id": "t"},),
     "view_templates.list": ({},),
     "view_templates.update": ({"id": "t"},),
+    "views.about": ({"of": "x"},),
+    "views.define": ({"view": {"name": "v", "show": "count"}}, *LARGE_DECLARED),
+    "views.delete": ({"id": "v"},),
+    "views.get": ({"id": "v"},),
+    "views.list": ({},),
+    "views.parts": ({"id": "v"},),
 }
 
 

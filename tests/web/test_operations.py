@@ -19,6 +19,10 @@ POLICIES = [
     *[(method, "/policies") for method in ("GET", "DELETE")],
     *[("POST", f"/policies/{verb}") for verb in ("apply", "scan", "set", "test", "verdicts")],
 ]
+VIEWS = [
+    *[("GET", "/views"), ("GET", "/views/{id}"), ("DELETE", "/views/{id}")],
+    *[("GET", "/views/{id}/parts"), ("POST", "/views/about"), ("POST", "/views/define")],
+]
 ENDPOINTS = [
     *[(method, "/endpoints") for method in ("GET", "POST")],
     *[(method, "/endpoints/{id}") for method in ("GET", "PATCH", "DELETE")],

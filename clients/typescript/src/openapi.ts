@@ -3093,6 +3093,92 @@ export interface paths {
         patch: operations["view_templates.update"];
         trace?: never;
     };
+    "/v1/pipelines/{uid}/views": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List the views of a store. */
+        get: operations["views.list"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/pipelines/{uid}/views/about": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Return everything about a person or another part: what each view of the store has of it. */
+        post: operations["views.about"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/pipelines/{uid}/views/define": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Add a view, or replace the one with its name. It is computed from all records now, and kept */
+        post: operations["views.define"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/pipelines/{uid}/views/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Return a part of a view, as it is after all earlier writes. A part without records is empty. */
+        get: operations["views.get"];
+        put?: never;
+        post?: never;
+        /** Delete a view. Its records stay. */
+        delete: operations["views.delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/pipelines/{uid}/views/{id}/parts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List the parts of a view: the people of a view `per` owner, for example. */
+        get: operations["views.parts"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/pipelines/{uid}/waiting_messages": {
         parameters: {
             query?: never;
@@ -3697,6 +3783,22 @@ export interface components {
             items: components["schemas"]["Decision"][];
             /** Next Cursor */
             next_cursor: string | null;
+        };
+        /** @description A view of a store. */
+        DeclaredView: {
+            /** Name */
+            name: string;
+            /** View */
+            view: {
+                [key: string]: unknown;
+            };
+            /** Declared By */
+            declared_by: string;
+            /**
+             * Changed At
+             * Format: date-time
+             */
+            changed_at: string;
         };
         /** @description A recipe. It keeps further members. */
         Definition: {
@@ -4375,6 +4477,13 @@ export interface components {
             instance_id: string;
             /** Events */
             events: components["schemas"]["EventView"][];
+        };
+        /** @description One part of every view that has it. */
+        EverythingAbout: {
+            /** Of */
+            of: string;
+            /** Views */
+            views: components["schemas"]["ViewPart"][];
         };
         /** @description How one record was found and scored. */
         ExplainedHit: {
@@ -5775,6 +5884,20 @@ export interface components {
             enum: unknown[];
             /** Description */
             description: string;
+        };
+        /** @description A part of a view. */
+        PartCount: {
+            /** Of */
+            of: string;
+            /** Count */
+            count: number;
+        };
+        /** @description The parts of a view, in the order of their values. */
+        PartList: {
+            /** Items */
+            items: components["schemas"]["PartCount"][];
+            /** Next Cursor */
+            next_cursor: string | null;
         };
         /** @description An episode of the user. */
         PastEpisode: {
@@ -7433,6 +7556,26 @@ export interface components {
             instanceId: string;
             /** Createdat */
             createdAt?: string;
+        };
+        /** @description The views by their names. */
+        ViewList: {
+            /** Items */
+            items: components["schemas"]["DeclaredView"][];
+        };
+        /** @description A part of a view. */
+        ViewPart: {
+            /** Name */
+            name: string;
+            /** Of */
+            of: string;
+            /** Show */
+            show: string;
+            /** Count */
+            count: number;
+            /** Items */
+            items: components["schemas"]["RecordView"][];
+            /** Has More */
+            has_more: boolean;
         };
         /** @description The rows of a view. */
         ViewResult: {
@@ -21199,6 +21342,380 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ReviewPending"] | components["schemas"]["Dropped"];
+                };
+            };
+        };
+    };
+    "views.list": {
+        parameters: {
+            query?: {
+                /** @description The memory_id of one of the bundle's stores. The default is the first store. */
+                store?: string;
+            };
+            header?: never;
+            path: {
+                /** @description The pipeline's uid. */
+                uid: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ViewList"];
+                };
+            };
+        };
+    };
+    "views.about": {
+        parameters: {
+            query?: {
+                /** @description The memory_id of one of the bundle's stores. The default is the first store. */
+                store?: string;
+                /** @description Read the state of then: a time in RFC 3339 or Unix ms, or a change as in n:1204. */
+                as_of?: string;
+            };
+            header?: never;
+            path: {
+                /** @description The pipeline's uid. */
+                uid: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /**
+                     * Of
+                     * @description The part: a person, for example.
+                     */
+                    of: string;
+                    /**
+                     * Limit
+                     * @description The maximum number of records of each view.
+                     * @default 10
+                     */
+                    limit?: number;
+                };
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EverythingAbout"];
+                };
+            };
+            /** @description The state of then is still being made. Retry after the time in Retry-After. */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "views.define": {
+        parameters: {
+            query?: {
+                /** @description The memory_id of one of the bundle's stores. The default is the first store. */
+                store?: string;
+            };
+            header?: never;
+            path: {
+                /** @description The pipeline's uid. */
+                uid: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /**
+                     * View
+                     * @description The view (docs/views.md): `{"name", "match": {"kind", "filter", "pattern"}, "per",
+                     *     "show"}`.
+                     */
+                    view: {
+                        /** @description The name of the view, unique in its store. */
+                        name: string;
+                        /** @description The records of the view: all parts must hold; {} is every record. */
+                        match?: {
+                            kind?: string;
+                            /**
+                             * @example {
+                             *       "data.price": {
+                             *         "gte": 3,
+                             *         "lt": 10
+                             *       },
+                             *       "kind": {
+                             *         "in": [
+                             *           "note",
+                             *           "fact"
+                             *         ]
+                             *       }
+                             *     }
+                             * @example {
+                             *       "or": [
+                             *         {
+                             *           "tags": {
+                             *             "contains": "urgent"
+                             *           }
+                             *         },
+                             *         {
+                             *           "not": {
+                             *             "owner": {
+                             *               "exists": true
+                             *             }
+                             *           }
+                             *         }
+                             *       ]
+                             *     }
+                             */
+                            filter?: {
+                                and?: Record<string, never>[];
+                                or?: Record<string, never>[];
+                                /** @description A nested filter. */
+                                not?: Record<string, never>;
+                            } & {
+                                [key: string]: {
+                                    eq?: string | number;
+                                    ne?: string | number;
+                                    gt?: string | number;
+                                    gte?: string | number;
+                                    lt?: string | number;
+                                    lte?: string | number;
+                                    in?: (string | number)[];
+                                    nin?: (string | number)[];
+                                    exists?: boolean;
+                                } | {
+                                    eq?: string | number | boolean | null;
+                                    ne?: string | number | boolean | null;
+                                    gt?: string | number;
+                                    gte?: string | number;
+                                    lt?: string | number;
+                                    lte?: string | number;
+                                    in?: (string | number | boolean | null)[];
+                                    nin?: (string | number | boolean | null)[];
+                                    contains?: string | number | boolean | null;
+                                    exists?: boolean;
+                                } | {
+                                    eq?: string | number | null;
+                                    ne?: string | number | null;
+                                    gt?: string | number;
+                                    gte?: string | number;
+                                    lt?: string | number;
+                                    lte?: string | number;
+                                    in?: (string | number | null)[];
+                                    nin?: (string | number | null)[];
+                                    exists?: boolean;
+                                } | {
+                                    eq?: string;
+                                    ne?: string;
+                                    gt?: string;
+                                    gte?: string;
+                                    lt?: string;
+                                    lte?: string;
+                                    in?: string[];
+                                    nin?: string[];
+                                    contains?: string;
+                                    exists?: boolean;
+                                } | {
+                                    eq?: boolean;
+                                    ne?: boolean;
+                                    in?: boolean[];
+                                    nin?: boolean[];
+                                    exists?: boolean;
+                                } | {
+                                    eq?: string | null;
+                                    ne?: string | null;
+                                    gt?: string;
+                                    gte?: string;
+                                    lt?: string;
+                                    lte?: string;
+                                    in?: (string | null)[];
+                                    nin?: (string | null)[];
+                                    contains?: string;
+                                    exists?: boolean;
+                                } | {
+                                    eq?: number | null;
+                                    ne?: number | null;
+                                    gt?: number;
+                                    gte?: number;
+                                    lt?: number;
+                                    lte?: number;
+                                    in?: (number | null)[];
+                                    nin?: (number | null)[];
+                                    exists?: boolean;
+                                } | {
+                                    contains?: string;
+                                    exists?: boolean;
+                                };
+                            };
+                            /** @description An RE2 pattern that the content has somewhere. */
+                            pattern?: string;
+                        };
+                        /** @description The field that divides the view, such as `owner`: a part for each person. Records without the field are left out. */
+                        per?: string;
+                        /** @description What a part shows. */
+                        show: "count" | {
+                            /** @description Show the newest record of each value of this field. */
+                            latest: string;
+                        } | {
+                            top: {
+                                /** @default created_at */
+                                by?: string;
+                                /**
+                                 * @default desc
+                                 * @enum {unknown}
+                                 */
+                                order?: "asc" | "desc";
+                            };
+                        };
+                    };
+                };
+            };
+        };
+        responses: {
+            /** @description A policy of the store holds the write for review, or drops it. */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ReviewPending"] | components["schemas"]["Dropped"];
+                };
+            };
+            /** @description Done. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+    "views.get": {
+        parameters: {
+            query?: {
+                /**
+                 * @description The part: a value of the field `per` of the view, such as an owner. Empty for a view without
+                 *     `per`.
+                 */
+                of?: string;
+                /** @description The maximum number of records. */
+                limit?: number;
+                /** @description The memory_id of one of the bundle's stores. The default is the first store. */
+                store?: string;
+                /** @description Read the state of then: a time in RFC 3339 or Unix ms, or a change as in n:1204. */
+                as_of?: string;
+            };
+            header?: never;
+            path: {
+                /** @description The pipeline's uid. */
+                uid: string;
+                /** @description The id. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ViewPart"];
+                };
+            };
+            /** @description The state of then is still being made. Retry after the time in Retry-After. */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "views.delete": {
+        parameters: {
+            query?: {
+                /** @description The memory_id of one of the bundle's stores. The default is the first store. */
+                store?: string;
+            };
+            header?: never;
+            path: {
+                /** @description The pipeline's uid. */
+                uid: string;
+                /** @description The id. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A policy of the store holds the write for review, or drops it. */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ReviewPending"] | components["schemas"]["Dropped"];
+                };
+            };
+            /** @description Done. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+    "views.parts": {
+        parameters: {
+            query?: {
+                /** @description Only parts that begin with this text. */
+                beginning?: string;
+                /** @description The maximum number of parts. */
+                limit?: number;
+                /** @description The `next_cursor` of the previous page. */
+                cursor?: string;
+                /** @description The memory_id of one of the bundle's stores. The default is the first store. */
+                store?: string;
+            };
+            header?: never;
+            path: {
+                /** @description The pipeline's uid. */
+                uid: string;
+                /** @description The id. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PartList"];
                 };
             };
         };

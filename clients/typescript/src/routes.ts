@@ -46,6 +46,7 @@ export const ROUTES: Record<string, Record<string, string>> = {
   turns: { add: "!", clear: "!", list: "", pop: "!", threads: "" },
   users: { context: "id", delete_many: "!", forget: "!id", get: "id", identify: "!", list: "", merge: "!id", update: "!id" },
   view_templates: { create: "!", delete: "!id", get: "id", list: "", update: "!id" },
+  views: { about: "", define: "!", delete: "!id", get: "id", list: "", parts: "id" },
   waiting_messages: { list: "" },
   webhooks: { list: "GET /webhooks" },
 };

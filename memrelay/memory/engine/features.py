@@ -18,13 +18,14 @@ if TYPE_CHECKING:
     from memrelay.memory.engine.versions import State
 
 FEED, INPUTS, CAUSES, POLICIES = "feed", "inputs", "causes", "policies"
-RECEIPTS = "receipts"
+RECEIPTS, VIEWS = "receipts", "views"
 # The class of each feature, in the order in which its hooks are called.
 FEATURES: dict[str, str] = {
     FEED: "memrelay.memory.engine.feed:ChangeFeed",
     INPUTS: "memrelay.memory.models.inputs.feature:KeptInputs",
     CAUSES: "memrelay.memory.models.endpoints.causes:ChangeCauses",
     RECEIPTS: "memrelay.memory.models.receipts.feature:WrittenReceipts",
+    VIEWS: "memrelay.memory.models.views.feature:KeptViews",
     POLICIES: "memrelay.memory.models.policies.feature:Policies",
 }
 

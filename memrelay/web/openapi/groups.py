@@ -59,6 +59,9 @@ GROUPS = {
     "reviews": Group(
         "Reviews", RECORDS, "Approve, edit or reject the writes that a policy holds for review."
     ),
+    "views": Group(
+        "Views", RECORDS, "Keep aggregates of records: the latest, the first, or how many."
+    ),
     "records": Group("Records", RECORDS, "Write, search, change, restore and erase records."),
     "changes": Group("Changes", RECORDS, "Follow the changes of a store in order."),
     "waiting_messages": Group(

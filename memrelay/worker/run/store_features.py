@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
 
-from memrelay.memory.engine.features import CAUSES, FEED, INPUTS, POLICIES, RECEIPTS
+from memrelay.memory.engine.features import CAUSES, FEED, INPUTS, POLICIES, RECEIPTS, VIEWS
 from memrelay.memory.engine.memory_id import is_closed
 from memrelay.memory.engine.models import load
 from memrelay.memory.engine.store import Store
@@ -12,33 +12,41 @@ from memrelay.pipelines.plan import Plan
 
 # The built-in store whose existence shows that a pipeline has endpoints.
 ENDPOINTS = "endpoints"
-# Writes the policies of a bundle into a store.
-DECLARE_POLICIES = "memrelay.memory.models.policies.table:declare_policies"
+# What a bundle declares for a store, by the feature and the attribute of the plan. The function
+# writes it into the store.
+DECLARED = {
+    POLICIES: "memrelay.memory.models.policies.table:declare_policies",
+    VIEWS: "memrelay.memory.models.views.table:declare_views",
+}
 
 
 def compose_stores(
     plans: Sequence[Plan], stores: OpenStores, without: Collection[str] = ()
 ) -> None:
-    """Give the stores of these pipelines their features, and the policies that their bundles
-    declare, now and whenever one is opened. The features `without` are left out.
+    """Give the stores of these pipelines their features, and the policies and views that their
+    bundles declare, now and whenever one is opened. The features `without` are left out.
     """
-    stores.prepare = partial(_declare_policies, plans)
+    stores.prepare = partial(_declare, plans)
     features = find_features(plans, stores)
     stores.compose({name: those.difference(without) for name, those in features.items()})
 
 
 def open_declared(plans: Sequence[Plan], stores: OpenStores) -> None:
-    """Open the existing stores with policies of a bundle, so that their files have them."""
-    for name in {name for plan in plans for name in plan.policies}:
+    """Open the existing stores with policies or views of a bundle, so that their files have
+    them.
+    """
+    names = {name for plan in plans for one in DECLARED for name in getattr(plan, one)}
+    for name in names:
         if stores.exists(name):
             stores.get(name)
 
 
-def _declare_policies(plans: Sequence[Plan], store: Store) -> None:
+def _declare(plans: Sequence[Plan], store: Store) -> None:
     for plan in plans:
-        declared = plan.policies.get(store.memory_id, ())
-        if declared or (store.has_feature(POLICIES) and store.memory_id in plan.all_stores):
-            load(DECLARE_POLICIES)(store, plan.uid, declared, plan.deployed_at_ms)
+        for feature, function in DECLARED.items():
+            declared = getattr(plan, feature).get(store.memory_id, ())
+            if declared or (store.has_feature(feature) and store.memory_id in plan.all_stores):
+                load(function)(store, plan.uid, declared, plan.deployed_at_ms)
 
 
 def find_features(plans: Sequence[Plan], stores: OpenStores) -> dict[str, frozenset[str]]:

@@ -167,6 +167,15 @@ TABLES = {
     "policy_keys": Table("belongs to this file"),
     "policy_limits": Table(HERE, "INSERT INTO policy_limits VALUES ('a', :text, 1, 1)"),
     "policy_counts": Table(HERE),
+    "defined_views": Table(
+        "view",
+        "INSERT INTO defined_views(name, view, changed_at) VALUES "
+        """('a', '{"name":"a","show":"count"}', 1)""",
+    ),
+    "declared_views": Table("a deploy writes them"),
+    "built_views": Table("computed from the records"),
+    "view_members": Table("computed from the records"),
+    "view_counts": Table("computed from the records"),
     "policy_verdicts": Table(
         HERE,
         "INSERT INTO policy_verdicts VALUES (1, 1, 'a', 'tag', :text, 'b'), "

@@ -1,0 +1,34 @@
+"""Declared views: aggregates of records, kept in the transaction of each change."""
+
+from memrelay.memory.engine.models import Model, RowLines, Rows
+
+HAS_VIEWS = (
+    "SELECT EXISTS (SELECT 1 FROM defined_views) OR EXISTS (SELECT 1 FROM declared_views) "
+    "OR EXISTS (SELECT 1 FROM built_views)"
+)
+MODEL = Model(
+    name="views",
+    faces=("web.console.pages.people",),
+    nouns={"views": ("views",)},
+    rows=(
+        Rows(
+            "defined_views",
+            lines=RowLines(
+                "view",
+                "export:ExportedView",
+                key=("name",),
+                count="views",
+                summary="{count} view{s}",
+                writer="table:ViewTable",
+            ),
+        ),
+        # Not exported: a deploy writes them.
+        Rows("declared_views"),
+        # Not exported: computed from the records.
+        Rows("built_views"),
+        Rows("view_members"),
+        Rows("view_counts"),
+    ),
+    salvage="feature:REBUILD",
+    own_features={"views": HAS_VIEWS},
+)
