@@ -44,6 +44,7 @@ RULES = {
             *("blocks", "bus.keys", "bus.message"),
             *("memory.engine.memory_id", "memory.engine.time_zones"),
             *("memory.endpoint_rules", "memory.field_descriptions", "memory.policy_rules"),
+            "memory.view_rules",
             "memory.validation",
         ),
         never=(*REDIS, "apsw"),

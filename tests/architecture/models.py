@@ -16,6 +16,7 @@ SHARED = (
         "field_descriptions",
         "operations",
         "policy_rules",
+        "view_rules",
         "seal_keys",
         "stopped_writes",
         "validation",

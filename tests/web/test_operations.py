@@ -100,7 +100,7 @@ def test_every_operation_has_its_derived_route_and_access(tmp_path: object) -> N
         *[(method, "/rehearsals/{id}") for method in ("GET", "DELETE")],
         *RECEIPTS_AND_REVIEWS,
         ("GET", "/waiting_messages"),
-        *(POLICIES + ENDPOINTS),
+        *(POLICIES + VIEWS + ENDPOINTS),
         *[(method, "/items/{key}") for method in ("GET", "PUT", "DELETE")],
         ("POST", "/items/search"),
         *[("POST", f"/items/{{key}}/{verb}") for verb in ("edit", "rename", "reseal")],

@@ -168,7 +168,7 @@ TABLES = {
     "policy_limits": Table(HERE, "INSERT INTO policy_limits VALUES ('a', :text, 1, 1)"),
     "policy_counts": Table(HERE),
     "defined_views": Table(
-        "view",
+        "declared_view",
         "INSERT INTO defined_views(name, view, changed_at) VALUES "
         """('a', '{"name":"a","show":"count"}', 1)""",
     ),

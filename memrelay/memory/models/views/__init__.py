@@ -14,11 +14,11 @@ MODEL = Model(
         Rows(
             "defined_views",
             lines=RowLines(
-                "view",
+                "declared_view",
                 "export:ExportedView",
                 key=("name",),
-                count="views",
-                summary="{count} view{s}",
+                count="declared_views",
+                summary="{count} declared view{s}",
                 writer="table:ViewTable",
             ),
         ),

@@ -72,8 +72,9 @@ class DefineView:
 
 @operation("views.define", access="admin", mutates=True)
 def define_view(tx: Transaction, request: DefineView, context: Context) -> None:
-    """Add a view, or replace the one with its name. It is computed from all records now, and kept
-    with each change from then on.
+    """Add a view, or replace the one with its name.
+
+    It is computed from all records now, and kept with each change from then on.
 
     Raises Refused: when a bundle declares one with this name, or the store has 20.
     """
