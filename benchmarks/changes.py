@@ -1,13 +1,13 @@
-"""Measure what the change feed, receipts or policies cost: one worker, and two pipelines that take
-turns.
+"""Measure what the change feed, receipts, policies or a view cost: one worker, and two pipelines
+that take turns.
 
 .venv/bin/python benchmarks/changes.py [--of feed] [--rounds 20] [--messages 10000]
 
-The store of one pipeline has a feed, or with `--of policies` five policies that match nothing; the
-messages are writes. With `--of receipts`, the search of one pipeline leaves receipts; the messages
-are searches. Both have the yardstick's bundle. A round
-sends messages to each and waits until their entries are acknowledged. The ratios compare
-neighboring rounds.
+The store of one pipeline has a feed, or with `--of policies` five policies that match nothing, or
+with `--of views` a view of which each record becomes a member; the messages are writes. With
+`--of receipts`, the search of one pipeline leaves receipts; the messages are searches. Both have
+the yardstick's bundle. A round sends messages to each and waits until their entries are
+acknowledged. The ratios compare neighboring rounds.
 """
 
 import statistics
@@ -37,7 +37,8 @@ from memrelay.pipelines.check import check
 from memrelay.worker.service import Worker, WorkerOptions
 
 PIPELINES = ("off", "on")
-FEED, RECEIPTS, POLICIES = "feed", "receipts", "policies"
+FEED, RECEIPTS, POLICIES, VIEWS = "feed", "receipts", "policies", "views"
+VIEW = {"name": "last", "per": "source", "show": {"top": {"by": "created_at"}}}
 
 
 async def serve(socket: str, root: Path, of: str) -> None:
@@ -53,6 +54,8 @@ async def serve(socket: str, root: Path, of: str) -> None:
             store["changes"] = (uid, of) == ("on", FEED)
             if (uid, of) == ("on", POLICIES):
                 store["policies"] = RULES
+            if (uid, of) == ("on", VIEWS):
+                store["views"] = [VIEW]
             bundle = check(changed | {"stores": [store]}).bundle
             assert bundle is not None
             now_ms = time.time_ns() // 1_000_000
@@ -122,7 +125,7 @@ def main() -> None:
         return
     parser = make_parser(__doc__, rounds=20)
     parser.add_argument("--messages", type=int, default=10_000)
-    parser.add_argument("--of", choices=(FEED, RECEIPTS, POLICIES), default=FEED)
+    parser.add_argument("--of", choices=(FEED, RECEIPTS, POLICIES, VIEWS), default=FEED)
     given = parser.parse_args()
     rounds = measure(given.rounds, given.messages, given.of)
     result = {"rounds": rounds}

@@ -1009,8 +1009,7 @@ class RemoteViews(Noun):
         it."""
     async def define(self, pipeline: str, view: JsonObject, *, store: str = "",
             idempotency_key: str | None = None) -> None:
-        """Add a view, or replace the one with its name. It is computed from all records now, and
-        kept"""
+        """Add a view, or replace the one with its name."""
     async def delete(self, pipeline: str, id: str, *, store: str = "",
             idempotency_key: str | None = None) -> None:
         """Delete a view. Its records stay."""
@@ -1920,8 +1919,7 @@ class BlockingViews(Noun):
         it."""
     def define(self, pipeline: str, view: JsonObject, *, store: str = "",
             idempotency_key: str | None = None) -> None:
-        """Add a view, or replace the one with its name. It is computed from all records now, and
-        kept"""
+        """Add a view, or replace the one with its name."""
     def delete(self, pipeline: str, id: str, *, store: str = "",
             idempotency_key: str | None = None) -> None:
         """Delete a view. Its records stay."""
@@ -2719,8 +2717,7 @@ class EmbeddedViews(Noun):
         """Return everything about a person or another part: what each view of the store has of
         it."""
     def define(self, view: JsonObject) -> None:
-        """Add a view, or replace the one with its name. It is computed from all records now, and
-        kept"""
+        """Add a view, or replace the one with its name."""
     def delete(self, id: str) -> None:
         """Delete a view. Its records stay."""
     def get(self, id: str, *, of: str = "", limit: int = 20, as_of: str = "") -> ViewPart:
@@ -3523,8 +3520,7 @@ class AsyncViews(Noun):
         """Return everything about a person or another part: what each view of the store has of
         it."""
     async def define(self, view: JsonObject) -> None:
-        """Add a view, or replace the one with its name. It is computed from all records now, and
-        kept"""
+        """Add a view, or replace the one with its name."""
     async def delete(self, id: str) -> None:
         """Delete a view. Its records stay."""
     async def get(self, id: str, *, of: str = "", limit: int = 20, as_of: str = "") -> ViewPart:

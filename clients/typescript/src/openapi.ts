@@ -3136,7 +3136,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Add a view, or replace the one with its name. It is computed from all records now, and kept */
+        /** Add a view, or replace the one with its name. */
         post: operations["views.define"];
         delete?: never;
         options?: never;

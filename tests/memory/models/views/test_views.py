@@ -2,17 +2,19 @@
 
 import random
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
+from memrelay.memory.engine.as_of import take_back
+from memrelay.memory.engine.copy import copy_database
 from memrelay.memory.engine.store import Store
 from memrelay.memory.errors import RecordNotFound, Refused
 from memrelay.memory.models.views.table import declare_views
-from memrelay.memory.transfer.export import export_lines
+from memrelay.memory.transfer.salvage import salvage_into
 from tests.memory.builders import MEMORY_ID, NOW, make_store, perform
 from tests.memory.models.views.recomputation import (
     VIEWS,
@@ -197,14 +199,28 @@ def test_a_bundle_declares_views(store: Store) -> None:
     assert store.connection.execute("SELECT count(*) FROM view_members").get == 0
 
 
-def test_an_export_has_the_definitions(store: Store, tmp_path: Path) -> None:
+def test_a_copy_that_is_taken_back_shows_the_past(store: Store, tmp_path: Path) -> None:
     call(store, "views.define", view=LATEST)
-    lines = [
-        line
-        for line in export_lines(Path(store.path), MEMORY_ID, NOW)
-        if "declared_view" in str(line)
-    ]
-    assert lines
+    create(store, "Paris", key="city")
+    then, _ = store.extent
+    create(store, "Rome", key="city")
+    copy_database(Path(store.path), tmp_path / "copy.db")
+
+    with closing(Store(MEMORY_ID, tmp_path / "copy.db")) as copy:
+        take_back(copy, then)
+        assert shown(copy, "latest", "Ada") == ["Paris"]
+    assert shown(store, "latest", "Ada") == ["Rome"]
+
+
+def test_a_salvaged_file_computes_its_views_again(store: Store, tmp_path: Path) -> None:
+    call(store, "views.define", view=LATEST)
+    create(store, "Paris", key="city")
+    store.close()
+
+    salvage_into(tmp_path / "new.db", Path(store.path))
+
+    with closing(Store(MEMORY_ID, tmp_path / "new.db")) as new:
+        assert shown(new, "latest", "Ada") == ["Paris"]
 
 
 @pytest.mark.parametrize(
