@@ -305,7 +305,7 @@ def test_an_export_has_the_rows_of_every_table_that_belongs_to_the_memory(store:
         "edge": 5,
         "view": 3,
     }
-    assert len(rows) == 6 + 6 + 3 + 4 + 17 + 1
+    assert len(rows) == 6 + 6 + 3 + 4 + 17 + 2
 
 
 def test_the_lines_of_a_table_have_all_its_columns(store: Store) -> None:
