@@ -27,6 +27,7 @@ MODELS = (
     "memrelay.memory.models.provenance",
     "memrelay.memory.models.policies",
     "memrelay.memory.models.reviews",
+    "memrelay.memory.models.consolidation",
     "memrelay.memory.models.turns",
 )
 
