@@ -51,7 +51,7 @@ async def pause(request: Any, deferred_call: RunningCall) -> Any:
 
 @block("consolidate", ConsolidateArgs, deferred_call="memrelay.blocks.consolidate:pause")
 def consolidate(call: Call, args: ConsolidateArgs) -> Message | DeferredCall:
-    """Return {"proposals": count, "found": {sort: count}, "compared": entries}. The block changes no
+    """Return {"proposals": count, "found": {sort: count}, "compared": entries}. It changes no
     entry: each finding waits for review as a call of `entries.merge` or `entries.delete`."""
     if not args.memory_id:
         return call.error(NO_MEMORY_ID)

@@ -3,6 +3,7 @@
 The scores, and most contradictions, are those of deduplication (named_memories/dedup).
 """
 
+import re
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -18,6 +19,7 @@ from memrelay.memory.models.named_memories.candidates import compare_lines, find
 from memrelay.memory.models.named_memories.dedup.similarity import (
     Similarity,
     contradicts,
+    have_same_topic,
     is_contradicted_later,
 )
 from memrelay.memory.models.named_memories.entry_text import normalized, split_lines
@@ -38,6 +40,8 @@ NEGATIONS = frozenset(
         *("inte", "aldrig", "ikke", "aldri", "ei", "не", "никогда"),
     )
 )
+WEEKDAYS = re.compile(r"\b(?:mon|tues|wednes|thurs|fri|satur|sun)days\b")
+ARTICLES = ("the", "a", "an")
 # Words that two texts must share besides the negation.
 LEAST_WORDS = 3
 DUPLICATE_WHY, SLOT_WHY = "near duplicate", "the same key has another value"
@@ -121,9 +125,23 @@ def find_contradiction(entry: Entry, other: Entry) -> str:
             return SLOT_WHY if values[0] != values[1] else ""
     if not (entry.is_one_line and other.is_one_line):
         return ""
-    if contradicts(entry.text, other.text) and contradicts(other.text, entry.text):
-        return CONTRADICTS_WHY
-    return CONTRADICTS_WHY if _differ_by_negation(entry.text, other.text) else ""
+    return CONTRADICTS_WHY if _exclude_each_other(entry.text, other.text) else ""
+
+
+def _exclude_each_other(one: str, other: str) -> bool:
+    """Return whether two facts cannot both be true. Habits on several weekdays can."""
+    if _differ_by_negation(one, other):
+        return True
+    days = [set(WEEKDAYS.findall(text.casefold())) for text in (one, other)]
+    if all(days) and days[0] != days[1]:
+        return False
+    is_about_one = have_same_topic(one, other) or _find_start(one) == _find_start(other)
+    return is_about_one and contradicts(one, other) and contradicts(other, one)
+
+
+def _find_start(text: str) -> str:
+    """Return the first word after articles."""
+    return next((word for word in plain_tokens(text) if word not in ARTICLES), "")
 
 
 def find_staleness(entry: ScannedEntry, stale_days: int, now_ms: int) -> str:
