@@ -19,7 +19,6 @@ from memrelay.memory.models.named_memories.candidates import compare_lines, find
 from memrelay.memory.models.named_memories.dedup.similarity import (
     Similarity,
     contradicts,
-    have_same_topic,
     is_contradicted_later,
 )
 from memrelay.memory.models.named_memories.entry_text import normalized, split_lines
@@ -42,6 +41,21 @@ NEGATIONS = frozenset(
 )
 WEEKDAYS = re.compile(r"\b(?:mon|tues|wednes|thurs|fri|satur|sun)days\b")
 ARTICLES = ("the", "a", "an")
+# Two texts that contradict each other differ in so many words, and share so many.
+MOST_DIFFERENT, LEAST_SHARED = 3, 2
+DIRECTIONS = frozenset(
+    (
+        *("before", "after", "above", "below", "first", "last", "from", "to"),
+        *("with", "without", "left", "right", "up", "down"),
+    )
+)
+# What is done in one place, or for one purpose, may be done in others: is disabled in tests.
+DONE_IN = re.compile(
+    r"\b(?:is|are|was|were)(?: not)? (\w{2,40}ed) "
+    r"(?:in|on|at|for|by|during|with) (?:the )?([^\W\d]+)"
+)
+# A thing is in one place.
+PLACED = frozenset(("located", "based", "hosted", "stored", "scheduled", "married", "parked"))
 # Words that two texts must share besides the negation.
 LEAST_WORDS = 3
 DUPLICATE_WHY, SLOT_WHY = "near duplicate", "the same key has another value"
@@ -129,19 +143,41 @@ def find_contradiction(entry: Entry, other: Entry) -> str:
 
 
 def _exclude_each_other(one: str, other: str) -> bool:
-    """Return whether two facts cannot both be true. Habits on several weekdays can."""
+    """Return whether two facts cannot both be true.
+
+    Habits on several weekdays can, and so can what is done in several places.
+    """
     if _differ_by_negation(one, other):
         return True
-    days = [set(WEEKDAYS.findall(text.casefold())) for text in (one, other)]
+    texts = one.casefold(), other.casefold()
+    days = [set(WEEKDAYS.findall(text)) for text in texts]
     if all(days) and days[0] != days[1]:
         return False
-    is_about_one = have_same_topic(one, other) or _find_start(one) == _find_start(other)
-    return is_about_one and contradicts(one, other) and contradicts(other, one)
+    done = [DONE_IN.search(text) for text in texts]
+    if done[0] and done[1] and done[0][1] not in PLACED and done[0][2] != done[1][2]:
+        return False
+    is_close = _differ_in_one_place(plain_tokens(one), plain_tokens(other))
+    return is_close and contradicts(one, other) and contradicts(other, one)
 
 
-def _find_start(text: str) -> str:
-    """Return the first word after articles."""
-    return next((word for word in plain_tokens(text) if word not in ARTICLES), "")
+def _differ_in_one_place(one: list[str], other: list[str]) -> bool:
+    """Return whether two texts, as words, share their beginning and end, and differ only in a few
+    words between that are values and no directions.
+    """
+    one, other = _without_articles(one), _without_articles(other)
+    pairs = list(zip(one, other, strict=False))
+    start = next((at for at, (a, b) in enumerate(pairs) if a != b), len(pairs))
+    pairs = list(zip(one[start:][::-1], other[start:][::-1], strict=False))
+    end = next((at for at, (a, b) in enumerate(pairs) if a != b), len(pairs))
+    spans = one[start : len(one) - end], other[start : len(other) - end]
+    longest = max(map(len, spans))
+    if longest > MOST_DIFFERENT or start + end < LEAST_SHARED:
+        return False
+    return not DIRECTIONS.intersection(spans[0] + spans[1])
+
+
+def _without_articles(words: list[str]) -> list[str]:
+    return [word for word in words if word not in ARTICLES]
 
 
 def find_staleness(entry: ScannedEntry, stale_days: int, now_ms: int) -> str:
