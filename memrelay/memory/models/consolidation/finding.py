@@ -3,7 +3,6 @@
 The scores, and most contradictions, are those of deduplication (named_memories/dedup).
 """
 
-import re
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -14,16 +13,15 @@ from memrelay.memory.engine.retention import DAY_MS
 from memrelay.memory.engine.store import Transaction
 from memrelay.memory.engine.timestamps import format_time
 from memrelay.memory.engine.versions import StoredRecord
+from memrelay.memory.models.consolidation.contradiction import exclude_each_other
 from memrelay.memory.models.consolidation.table import ScannedEntry
 from memrelay.memory.models.named_memories.candidates import compare_lines, find_candidates
 from memrelay.memory.models.named_memories.dedup.similarity import (
     Similarity,
-    contradicts,
     is_contradicted_later,
 )
 from memrelay.memory.models.named_memories.entry_text import normalized, split_lines
 from memrelay.memory.models.named_memories.table import EntryTable
-from memrelay.memory.search.text.words import plain_tokens
 
 Sort = Literal["duplicates", "contradictions", "stale"]
 # Fields of `data` that say whom or what a fact is about. Facts with other values are not compared.
@@ -31,33 +29,6 @@ SUBJECTS = ("user", "project")
 # A fact with a slot and a value: {"key": "home", "value": "Rome"}.
 SLOT, VALUE = "key", "value"
 SCALARS = (str, int, float, bool)
-# Words that deny a sentence, in languages that the rules of deduplication do not know.
-NEGATIONS = frozenset(
-    (
-        *("nicht", "kein", "keine", "keinen", "keinem", "keiner", "nie", "pas", "jamais"),
-        *("no", "non", "nunca", "mai", "não", "niet", "geen", "nooit"),
-        *("inte", "aldrig", "ikke", "aldri", "ei", "не", "никогда"),
-    )
-)
-WEEKDAYS = re.compile(r"\b(?:mon|tues|wednes|thurs|fri|satur|sun)days\b")
-ARTICLES = ("the", "a", "an")
-# Two texts that contradict each other differ in so many words, and share so many.
-MOST_DIFFERENT, LEAST_SHARED = 3, 2
-DIRECTIONS = frozenset(
-    (
-        *("before", "after", "above", "below", "first", "last", "from", "to"),
-        *("with", "without", "left", "right", "up", "down"),
-    )
-)
-# What is done in one place, or for one purpose, may be done in others: is disabled in tests.
-DONE_IN = re.compile(
-    r"\b(?:is|are|was|were)(?: not)? (\w{2,40}ed) "
-    r"(?:in|on|at|for|by|during|with) (?:the )?([^\W\d]+)"
-)
-# A thing is in one place.
-PLACED = frozenset(("located", "based", "hosted", "stored", "scheduled", "married", "parked"))
-# Words that two texts must share besides the negation.
-LEAST_WORDS = 3
 DUPLICATE_WHY, SLOT_WHY = "near duplicate", "the same key has another value"
 CONTRADICTS_WHY = "contradicts a newer entry"
 
@@ -139,45 +110,7 @@ def find_contradiction(entry: Entry, other: Entry) -> str:
             return SLOT_WHY if values[0] != values[1] else ""
     if not (entry.is_one_line and other.is_one_line):
         return ""
-    return CONTRADICTS_WHY if _exclude_each_other(entry.text, other.text) else ""
-
-
-def _exclude_each_other(one: str, other: str) -> bool:
-    """Return whether two facts cannot both be true.
-
-    Habits on several weekdays can, and so can what is done in several places.
-    """
-    if _differ_by_negation(one, other):
-        return True
-    texts = one.casefold(), other.casefold()
-    days = [set(WEEKDAYS.findall(text)) for text in texts]
-    if all(days) and days[0] != days[1]:
-        return False
-    done = [DONE_IN.search(text) for text in texts]
-    if done[0] and done[1] and done[0][1] not in PLACED and done[0][2] != done[1][2]:
-        return False
-    is_close = _differ_in_one_place(plain_tokens(one), plain_tokens(other))
-    return is_close and contradicts(one, other) and contradicts(other, one)
-
-
-def _differ_in_one_place(one: list[str], other: list[str]) -> bool:
-    """Return whether two texts, as words, share their beginning and end, and differ only in a few
-    words between that are values and no directions.
-    """
-    one, other = _without_articles(one), _without_articles(other)
-    pairs = list(zip(one, other, strict=False))
-    start = next((at for at, (a, b) in enumerate(pairs) if a != b), len(pairs))
-    pairs = list(zip(one[start:][::-1], other[start:][::-1], strict=False))
-    end = next((at for at, (a, b) in enumerate(pairs) if a != b), len(pairs))
-    spans = one[start : len(one) - end], other[start : len(other) - end]
-    longest = max(map(len, spans))
-    if longest > MOST_DIFFERENT or start + end < LEAST_SHARED:
-        return False
-    return not DIRECTIONS.intersection(spans[0] + spans[1])
-
-
-def _without_articles(words: list[str]) -> list[str]:
-    return [word for word in words if word not in ARTICLES]
+    return CONTRADICTS_WHY if exclude_each_other(entry.text, other.text) else ""
 
 
 def find_staleness(entry: ScannedEntry, stale_days: int, now_ms: int) -> str:
@@ -247,11 +180,3 @@ def _rank_detail(entry: Entry) -> tuple[int, int, int]:
 def _rank_age(entry: Entry) -> tuple[int, int, int]:
     """Rank contradictions: the one that began to be true last stays, then the last written."""
     return entry.stored.state.valid_from or 0, entry.last_at, entry.stored.row
-
-
-def _differ_by_negation(one: str, other: str) -> bool:
-    """Return whether two texts are equal but for a word that denies one of them."""
-    words = plain_tokens(one), plain_tokens(other)
-    bare = [[word for word in text if word not in NEGATIONS] for text in words]
-    denied = [len(text) > len(rest) for text, rest in zip(words, bare, strict=True)]
-    return bare[0] == bare[1] and denied[0] != denied[1] and len(bare[0]) >= LEAST_WORDS
