@@ -87,6 +87,7 @@ def test_every_operation_has_its_derived_route_and_access(tmp_path: object) -> N
                 ("DELETE", "/{id}"),
             )
         ],
+        ("POST", "/entries/{id}/merge"),
         ("POST", "/knowledge/search"),
         ("POST", "/knowledge/context"),
         ("GET", "/items"),
