@@ -93,7 +93,8 @@ def run_slice(
         if progress.compared >= most_compared:
             break
         if not _look_at(tx, entry, state, _Run(rules, progress, budget, context)):
-            break
+            table.put_pass(rules.name, state)
+            return False
         state, scanned = state._replace(position=entry.row), scanned + 1
     else:
         if scanned < MOST_SCANNED:
