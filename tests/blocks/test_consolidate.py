@@ -72,7 +72,7 @@ def test_a_long_run_gives_way_to_other_messages_between_slices(store: Store) -> 
     with store.transaction() as tx:
         answer = handle(make_call(make_message(""), tx), args)
 
-    assert answer == DeferredCall({"proposed": {}, "compared": 20})
+    assert answer == DeferredCall({"proposed": {}, "compared": 10})
 
 
 @pytest.fixture

@@ -28,8 +28,8 @@ from memrelay.memory.operations import Context
 from memrelay.memory.records.ids import make_id
 from memrelay.memory.records.view import version_of
 
-# Entries of one slice that are compared with others, 1 to 3 ms each, and that are looked at.
-MOST_COMPARED, MOST_SCANNED = 20, 2000
+# Entries of one slice that are compared with others, 1 ms each, and that are looked at.
+MOST_COMPARED, MOST_SCANNED = 10, 1000
 DIGEST_BYTES = 16
 LABELS: dict[Sort, str] = {
     "duplicates": "consolidate: near duplicates",

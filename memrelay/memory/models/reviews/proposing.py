@@ -44,7 +44,7 @@ def propose(
     # Redacted values are not kept.
     replace = order_findings(findings).replace_text if findings else str
     call = _Call(operation.name, orjson.loads(orjson.dumps(given)), stop.policy)
-    _add(tx, guid, call, (_describe(new, stop.before, target), target), context, replace)
+    _add(tx, guid, call, (_describe(new, stop.before, target), target), context, replace=replace)
     return ReviewPending(guid)
 
 
@@ -104,6 +104,7 @@ def _add(
     call: _Call,
     records: tuple[dict[str, Any], StoredRecord | None],
     context: Context,
+    *,
     replace: Callable[[str], str] = str,
 ) -> None:
     """Add a proposal. `records` are the candidate and the target."""
