@@ -20,7 +20,7 @@ from memrelay.memory.models.named_memories.dedup.similarity import (
     Similarity,
     is_contradicted_later,
 )
-from memrelay.memory.models.named_memories.entry_text import normalized, split_lines
+from memrelay.memory.models.named_memories.entry_text import normalized, overlap, split_lines
 from memrelay.memory.models.named_memories.table import EntryTable
 
 Sort = Literal["duplicates", "contradictions", "stale"]
@@ -108,7 +108,7 @@ def find_contradiction(entry: Entry, other: Entry) -> str:
         values = [one.data.get(VALUE) for one in (entry, other)]
         if other.data.get(SLOT) == slot and all(isinstance(one, SCALARS) for one in values):
             return SLOT_WHY if values[0] != values[1] else ""
-    if not (entry.is_one_line and other.is_one_line):
+    if not (overlap(entry.text, other.text) and entry.is_one_line and other.is_one_line):
         return ""
     return CONTRADICTS_WHY if exclude_each_other(entry.text, other.text) else ""
 
