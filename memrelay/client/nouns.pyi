@@ -327,6 +327,10 @@ class RemoteEntries(Noun):
             limit: int = 50, cursor: str = "", offset: int = 0, valid_at: str | None = "",
             as_of: str = "") -> EntryPage:
         """List the entries of a named memory, optionally by tags, source and filter, in pages."""
+    async def merge(self, pipeline: str, id: str, other_id: str, *, memory_id: str = "",
+            is_outdated: bool = False, if_version: Strings = (), if_other_version: Strings = (),
+            reason: str | None = "", idempotency_key: str | None = None) -> EntryView:
+        """Delete an entry, and give its tags, metadata and confirmations to another one."""
     async def update(self, pipeline: str, id: str, *, memory_id: str = "",
             content: str | None = None, tags: Strings | None = None,
             metadata: JsonObject | None = None, if_version: Strings = (), reason: str | None = "",
@@ -1246,6 +1250,10 @@ class BlockingEntries(Noun):
             limit: int = 50, cursor: str = "", offset: int = 0, valid_at: str | None = "",
             as_of: str = "") -> EntryPage:
         """List the entries of a named memory, optionally by tags, source and filter, in pages."""
+    def merge(self, pipeline: str, id: str, other_id: str, *, memory_id: str = "",
+            is_outdated: bool = False, if_version: Strings = (), if_other_version: Strings = (),
+            reason: str | None = "", idempotency_key: str | None = None) -> EntryView:
+        """Delete an entry, and give its tags, metadata and confirmations to another one."""
     def update(self, pipeline: str, id: str, *, memory_id: str = "", content: str | None = None,
             tags: Strings | None = None, metadata: JsonObject | None = None,
             if_version: Strings = (), reason: str | None = "", valid_from: str | None = None,
@@ -2138,6 +2146,10 @@ class EmbeddedEntries(Noun):
             limit: int = 50, cursor: str = "", offset: int = 0, valid_at: str | None = "",
             as_of: str = "") -> EntryPage:
         """List the entries of a named memory, optionally by tags, source and filter, in pages."""
+    def merge(self, id: str, other_id: str, *, memory_id: str = "", is_outdated: bool = False,
+            if_version: Strings = (), if_other_version: Strings = (),
+            reason: str | None = "") -> EntryView:
+        """Delete an entry, and give its tags, metadata and confirmations to another one."""
     def update(self, id: str, *, memory_id: str = "", content: str | None = None,
             tags: Strings | None = None, metadata: JsonObject | None = None,
             if_version: Strings = (), reason: str | None = "", valid_from: str | None = None,
@@ -2936,6 +2948,10 @@ class AsyncEntries(Noun):
             limit: int = 50, cursor: str = "", offset: int = 0, valid_at: str | None = "",
             as_of: str = "") -> EntryPage:
         """List the entries of a named memory, optionally by tags, source and filter, in pages."""
+    async def merge(self, id: str, other_id: str, *, memory_id: str = "", is_outdated: bool = False,
+            if_version: Strings = (), if_other_version: Strings = (),
+            reason: str | None = "") -> EntryView:
+        """Delete an entry, and give its tags, metadata and confirmations to another one."""
     async def update(self, id: str, *, memory_id: str = "", content: str | None = None,
             tags: Strings | None = None, metadata: JsonObject | None = None,
             if_version: Strings = (), reason: str | None = "", valid_from: str | None = None,

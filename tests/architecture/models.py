@@ -24,8 +24,12 @@ SHARED = (
 )
 BELOW = tuple(f"{MEMORY}.{name}" for name in (*CORE, *SHARED))
 # The imports between models: recipes put items and entries of the others into a context, and
-# rehearsals run kept inputs.
-BETWEEN = {"recipes": ("named_memories", "shared_stores"), "rehearsals": ("inputs",)}
+# rehearsals run kept inputs. Consolidation compares entries and proposes for review.
+BETWEEN = {
+    "recipes": ("named_memories", "shared_stores"),
+    "rehearsals": ("inputs",),
+    "consolidation": ("named_memories", "reviews"),
+}
 # Packages and folders that reach models only through their manifests and operations.
 WITHOUT_MODELS = (
     *("worker", "bus", "pipelines"),

@@ -145,10 +145,13 @@ def fill_memories(tx: Store) -> Json:
     for at in range(1500):
         content = f"tea number {at} for Ada and Bob in cup {at % 7}"
         last = call(tx, "records.create", content=content, kind="note", thread="t", data={"k": at})
-    memory = call(tx, "memories.create", name="m").id
+    memory, entry = call(tx, "memories.create", name="m").id, None
     for at in range(300):
         content = f"Ada has the ticket {at} for the train to city {at % 50}"
-        entry = call(tx, "entries.create", memory_id=memory, content=content, mode="create")
+        other, entry = (
+            entry,
+            call(tx, "entries.create", memory_id=memory, content=content, mode="create"),
+        )
         fact = call(tx, "facts.set", key=f"key {at}", value=f"value {at}")
         user = call(tx, "users.identify", channel="telegram", channel_id=f"c{at}", display_name="A")
     episode = call(tx, "episodes.begin", agent_id="a1", user_id="u").id
@@ -170,6 +173,7 @@ def fill_memories(tx: Store) -> Json:
         "guid": last.guid,
         "memory": memory,
         "entry": entry.id,
+        "other_entry": other.id,
         "fact": fact.fact.id,
         "user": user.user.id,
         "episode": episode,
@@ -290,6 +294,7 @@ INPUTS: dict[str, tuple[Json, ...]] = {
     "entries.delete": (ENTRY,),
     "entries.get": (ENTRY,),
     "entries.list": ({"memory_id": "$memory"},),
+    "entries.merge": (ENTRY | {"other_id": "$other_entry"},),
     "entries.update": (ENTRY | {"content": "tea"},),
     "episodes.add": ({"id": "$episode", "text": "x"},),
     "episodes.begin": ({"agent_id": "a1"},),

@@ -41,6 +41,7 @@ EXPECTED = {
         for noun in ("memories", "entries", "rules")
         for verb, expected in CRUD.items()
     },
+    "entries.merge": ("delete", True),
     "assembly.assemble": ("search", False),
     "assembly.required_variables": ("read", False),
     "assembly.validate": ("read", False),

@@ -10,6 +10,8 @@ from tests.support.bundles import make_agent, make_bundle, make_relay
 
 SAMPLES = Path(__file__).resolve().parents[2] / "memrelay" / "pipelines"
 
+SHOWN = ("memory_test.json", "webhook_inbox.json", "conversation.json", "coding_memory.json")
+
 
 def words(*agents: dict[str, object]) -> list[str]:
     return [command.word for command in list_commands(check(make_bundle("p", *agents)).accepted())]
@@ -21,13 +23,14 @@ def test_the_commands_of_the_samples_are_listed_in_bundle_order() -> None:
             command.word
             for command in list_commands(check((SAMPLES / name).read_bytes()).accepted())
         ]
-        for name in ("memory_test.json", "webhook_inbox.json", "conversation.json")
+        for name in SHOWN
     }
 
     assert told == {
         "memory_test.json": ["/write", "/read", "/search", "/delete", "/append"],
         "webhook_inbox.json": ["/inbox", "/find"],
         "conversation.json": ["/recall"],
+        "coding_memory.json": ["/remember", "/recall", "/find"],
     }
 
 

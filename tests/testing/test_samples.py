@@ -157,6 +157,27 @@ def test_daily_digest_sends_the_notes_of_yesterday_at_nine_in_berlin() -> None:
         assert [one.request["content"] for one in p.requests[1:]] == ['{"text":""}']
 
 
+def test_coding_memory_finds_turns_and_proposes_at_night_what_contradicts() -> None:
+    with test_pipeline("coding_memory", now="2026-03-01T10:00:00Z") as p:
+        store, thread = p.store("memories"), "capture/claude-code/s1"
+        turn = {"role": "user", "content": "Fix the flaky login test", "item": {"project": "p"}}
+        store.turns.add([turn], thread=thread, user="ada", agent="claude-code")
+        for version in (18, 22):
+            p.say(f"/remember The CI uses Node {version}")
+        (turns,) = p.say("/find flaky")
+        (facts,) = p.say("/recall Which Node does the CI use?")
+        p.advance("18h")
+
+        assert turns.text.endswith("Fix the flaky login test\n")
+        assert facts.text.count("The CI uses Node") == 2
+        (waiting,) = store.reviews.list().items
+        assert waiting.candidate is not None and waiting.candidate.content == "The CI uses Node 22"
+        assert store.reviews.approve(guids=[waiting.guid]).items[0].status == "approved"
+        (facts,) = p.say("/recall Which Node does the CI use?")
+        assert facts.text.count("The CI uses Node") == 1
+        assert p.dead_letters == []
+
+
 def test_assistant_answers_with_a_model() -> None:
     with test_pipeline("assistant") as p:
         p.answer("assistant", {"text": "Hello Ada", "actions": []})

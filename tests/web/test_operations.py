@@ -30,6 +30,7 @@ ENDPOINTS = [
     *[("GET", path) for path in ("/deliveries", "/deliveries/{id}")],
     *[("POST", path) for path in ("/deliveries/{id}/redeliver", "/deliveries/redeliver_many")],
 ]
+KNOWLEDGE = ("entries/{id}/merge", "knowledge/search", "knowledge/context")
 RECEIPTS_AND_REVIEWS = [
     *[("GET", path) for path in ("/receipts", "/receipts/{id}", "/records/{guid}/uses")],
     ("GET", "/reviews"),
@@ -91,8 +92,7 @@ def test_every_operation_has_its_derived_route_and_access(tmp_path: object) -> N
                 ("DELETE", "/{id}"),
             )
         ],
-        ("POST", "/knowledge/search"),
-        ("POST", "/knowledge/context"),
+        *[("POST", f"/{path}") for path in KNOWLEDGE],
         ("GET", "/items"),
         ("GET", "/changes"),
         ("GET", "/inputs"),

@@ -6,6 +6,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.support.browser import chromium
+from tests.support.bundles import STORE, make_agent
 from tests.support.console import open_page
 from tests.support.http import ask
 from tests.support.keys import await_closed, make_key
@@ -65,6 +66,28 @@ def test_the_page_shows_all_records_of_a_call(web_system: WebSystem, base: str) 
     page = web_system.get(path).body.decode()
 
     assert "<details open><summary>The whole call of records.put" in page and "tea second" in page
+
+
+def test_the_page_shows_both_texts_of_a_pair_and_the_reason(web_system: WebSystem) -> None:
+    agent = make_agent("tidy", "consolidate", {"memory_id": STORE}, on="tidy", to="tidied")
+    uid = web_system.deploy(agent)
+    base = f"/v1/pipelines/{uid}"
+    for version in (14, 16):
+        entry = {"memory": "facts", "content": f"The <b>CI</b> uses Node {version}"}
+        web_system.post(f"{base}/entries", entry | {"mode": "create"})
+    web_system.post(f"{base}/swarms/tidy/messages?wait=10", {"text": "go"})
+
+    page = web_system.get(f"/pipelines/{uid}/reviews").body.decode()
+
+    assert "keeps one of two records" in page and "consolidate: contradictions" in page
+    assert "Reason: <bdi>contradicts a newer entry" in page
+    stays, gone = page.index("This one stays:"), page.index("This one is deleted:")
+    assert "uses Node 16" in page[stays:gone] and "uses Node 14" in page[gone : gone + 300]
+    assert "<b>CI" not in page
+    (waiting,) = web_system.get(f"{base}/reviews").json["items"]
+    answer = web_system.post(f"/pipelines/{uid}/reviews", {"guid": waiting["guid"]})
+    assert answer.status == 200
+    assert "Nothing waits" in web_system.get(f"/pipelines/{uid}/reviews").body.decode()
 
 
 def test_the_page_does_not_approve_what_was_edited_since(web_system: WebSystem, base: str) -> None:

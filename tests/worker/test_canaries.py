@@ -69,7 +69,7 @@ FAILURES: dict[str, Callable[[str, Path], str]] = {
 READERS = (
     *("add_1", "json_map", "json_match", "regex_filter", "regex_match", "template"),
     *("chat_agent", "viewer_agent", "knowledge_search", "memory_delete", "memory_read"),
-    *("memory_search", "recall", "recipe"),
+    *("memory_search", "recall", "recipe", "consolidate"),
 )
 # Its tools write what the tests of its tools check.
 TESTED_ELSEWHERE = ("agent",)

@@ -699,6 +699,23 @@ export interface paths {
         patch: operations["entries.update"];
         trace?: never;
     };
+    "/v1/pipelines/{uid}/entries/{id}/merge": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Delete an entry, and give its tags, metadata and confirmations to another one. */
+        post: operations["entries.merge"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/pipelines/{uid}/episodes": {
         parameters: {
             query?: never;
@@ -3480,6 +3497,16 @@ export interface components {
             is_hidden: boolean;
             /** Is End */
             is_end: boolean;
+            /**
+             * Other
+             * @default
+             */
+            other?: string;
+            /**
+             * Other Version
+             * @default
+             */
+            other_version?: string;
         };
         /** @description The changes, the oldest first. */
         ChangeList: {
@@ -5772,6 +5799,13 @@ export interface components {
             /** Total */
             total: number;
         };
+        /** @description A second record of a proposal, which the call deletes. */
+        OtherRecord: {
+            /** Guid */
+            guid: string;
+            /** Content */
+            content: string;
+        };
         /** @description A page of a list. `next_cursor` is null on the last page. */
         Page_AgentWebhook_: {
             /** Items */
@@ -6706,6 +6740,8 @@ export interface components {
             diff: components["schemas"]["DiffPiece"][] | null;
             /** Near */
             near: components["schemas"]["NearRecord"][];
+            /** @default null */
+            other?: components["schemas"]["OtherRecord"] | null;
         };
         /** @description A page of proposals. */
         ReviewList: {
@@ -11874,6 +11910,74 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["EntryView"] | components["schemas"]["Reference"];
+                };
+            };
+            /** @description A policy of the store holds the write for review, or drops it. */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ReviewPending"] | components["schemas"]["Dropped"];
+                };
+            };
+        };
+    };
+    "entries.merge": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The pipeline's uid. */
+                uid: string;
+                /** @description The id. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /**
+                     * Other Id
+                     * @description The id of the entry that is deleted.
+                     */
+                    other_id: string;
+                    /**
+                     * Memory Id
+                     * @description The memory that must contain both entries.
+                     * @default
+                     */
+                    memory_id?: string;
+                    /**
+                     * Is Outdated
+                     * @description Take over nothing from the other entry, because its text is no longer true.
+                     * @default false
+                     */
+                    is_outdated?: boolean;
+                    /**
+                     * If Other Version
+                     * @description Merge only if the other entry has one of these versions.
+                     * @default []
+                     */
+                    if_other_version?: string[];
+                    /**
+                     * Reason
+                     * @description The reason, kept in the history.
+                     * @default
+                     */
+                    reason?: string | null;
+                };
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EntryView"];
                 };
             };
             /** @description A policy of the store holds the write for review, or drops it. */

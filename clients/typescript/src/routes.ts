@@ -13,7 +13,7 @@ export const ROUTES: Record<string, Record<string, string>> = {
   deliveries: { get: "id", list: "", redeliver: "!id", redeliver_many: "!" },
   documents: { collections: "", delete: "!uri", get: "uri", list: "", put: "!uri", search: "" },
   endpoints: { create: "!", delete: "!id", enable: "!id", get: "id", list: "", recover: "!id", rotate: "!id", test: "!id", update: "!id" },
-  entries: { create: "!", delete: "!id", get: "id", list: "", update: "!id" },
+  entries: { create: "!", delete: "!id", get: "id", list: "", merge: "!id", update: "!id" },
   episodes: { add: "!id", begin: "!", complete: "!id", delete_many: "!", get: "id", list: "", rate: "!id" },
   events: { append: "!", query: "" },
   facts: { delete: "!id", delete_many: "!", get: "key", list: "", recall: "!key", search: "", set: "!key" },

@@ -28,6 +28,7 @@ MODELS = (
     "memrelay.memory.models.policies",
     "memrelay.memory.models.reviews",
     "memrelay.memory.models.views",
+    "memrelay.memory.models.consolidation",
     "memrelay.memory.models.turns",
 )
 

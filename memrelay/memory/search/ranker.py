@@ -253,6 +253,11 @@ class Ranker:
         self._pool.mark_used(self)
         return self._vectors.nearest(rows, vector, most, np.array(sorted(beside), np.int64))
 
+    def find_vector(self, row: int) -> tuple[Floats, str] | None:
+        """Return the stored vector of a record with the fingerprint of its embedder, None if there
+        is none."""
+        return self._vectors.find_vector(row)
+
     def committed(self) -> None:
         """Note that the transaction was committed."""
         self._committed = self._records.last_row

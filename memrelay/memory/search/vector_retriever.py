@@ -132,6 +132,15 @@ class VectorArm:
             return False
         return self._table.has_missing(one, context.layout.row[missing].tolist())
 
+    def find_vector(self, row: int) -> tuple[Floats, str] | None:
+        """Return the stored vector of a row with the fingerprint of its embedder, None if there is
+        none."""
+        one = self._table.serving()
+        found = [] if one is None else self._table.read_rows(one, [row])
+        if one is None or not found or not found[0][1]:
+            return None
+        return np.frombuffer(found[0][1], "<f2").astype(np.float32), one.fingerprint
+
     def nearest(self, rows: Rows, question: Floats, most: int, beside: Rows) -> dict[int, float]:
         """Return row -> cosine of the `most` rows nearest to a vector, and of rows `beside`.
 

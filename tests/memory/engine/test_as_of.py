@@ -63,6 +63,8 @@ DROP TABLE IF EXISTS declared_views;
 DROP TABLE IF EXISTS built_views;
 DROP TABLE IF EXISTS view_members;
 DROP TABLE IF EXISTS view_counts;
+DROP TABLE IF EXISTS consolidation_passes;
+DROP TABLE IF EXISTS consolidation_findings;
 DROP TABLE moments;
 ALTER TABLE commits DROP COLUMN changes;
 ALTER TABLE appended DROP COLUMN born;

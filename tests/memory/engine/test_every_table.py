@@ -192,6 +192,9 @@ TABLES = {
         "('4', 'o', '{}', '{}', 'p', 'a', '{}', 's', :text, '', 1, 1, ''), "
         "('5', 'o', '{}', '{}', 'p', 'a', '{}', 's', '', '', 1, 1, :text)",
     ),
+    # Without texts of users: the alias of an agent, and digests.
+    "consolidation_passes": Table(HERE),
+    "consolidation_findings": Table(HERE),
     "inbox": Table(HERE, "INSERT INTO inbox(id, bundle, outputs) VALUES ('i', 'b', :blob)"),
     "pending": Table(
         HERE,

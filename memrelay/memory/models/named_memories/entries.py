@@ -2,31 +2,31 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from heapq import nlargest
 from typing import Annotated, Any, Literal, NamedTuple
 
 import orjson
 from pydantic import Field
 
 from memrelay.memory.engine.feed import SKIPPED
-from memrelay.memory.engine.filter_sql import Conditions, compiled, has_expired
+from memrelay.memory.engine.filter_sql import Conditions, compiled
 from memrelay.memory.engine.store import Transaction
 from memrelay.memory.engine.timestamps import next_change_ms
 from memrelay.memory.engine.versions import State
 from memrelay.memory.errors import RecordNotFound, Refused, VectorPending
-from memrelay.memory.models.named_memories.dedup.parser import LONGEST
+from memrelay.memory.models.named_memories.candidates import (
+    NOT_SIMILAR,
+    compare_lines,
+    find_candidates,
+)
 from memrelay.memory.models.named_memories.dedup.similarity import (
     DUPLICATE,
-    MOST_LINES,
     RELATED,
     SAME_BUT_FORM,
     SAME_TEXT,
     Similarity,
     compare,
     contradicts,
-    curve_of,
     is_contradicted_later,
-    related_score,
 )
 from memrelay.memory.models.named_memories.entry_text import (
     MAX_ENTRY_CHARACTERS,
@@ -35,7 +35,6 @@ from memrelay.memory.models.named_memories.entry_text import (
     make_digest,
     merged,
     moved_to_end,
-    overlap,
     split_lines,
     store_vector,
 )
@@ -78,24 +77,15 @@ from memrelay.memory.records.view import (
 )
 from memrelay.memory.records.writing import WriteInput, write
 from memrelay.memory.search.embedding.questions import EmbeddedQuestion
-from memrelay.memory.search.text.words import plain_tokens
 
 Mode = Literal["skip", "merge", "create", "supersede", "current"]
 # The mode of /v1, the command line, Python and MCP if a caller names none.
 FACE_MODE: Mode = "current"
-# Entries compared by shared words, and again by near vectors. A comparison takes a third of a ms.
-CANDIDATES = 8
-# Entries with rare words of the text from which these are chosen; each takes 2 us.
-MAX_WITH_WORDS = 1000
-# The same number if vectors provide candidates too.
-MAX_WITH_BOTH = 300
-CLOSE_SCORE = RELATED  # the score of the cosine from which on texts need no shared words
 MOST_CONTRADICTED = 64  # lines that are looked at for a contradiction
 KEEP_BOTH = (
     "`replaced` holds the texts that the new one replaced; the history keeps them. "
     "If both are true, write the old text again with the mode `create`"
 )
-NOT_SIMILAR = Similarity(0.0, "nothing like it")
 Threshold = Annotated[float, Field(ge=0, le=2)]  # no score is above 1
 
 
@@ -551,9 +541,10 @@ def _compare_candidates(
 ) -> list[tuple[Record, Similarity]]:
     """Return the entries of the memory that may be similar, the oldest first, and their scores."""
     fingerprint = str(question.embedder.fingerprint) if question is not None else ""
-    candidates = _candidates(tx, new, question)
+    vector = None if question is None else question.vector
+    candidates = find_candidates(tx, new.memory, new.content, vector)
     return [
-        (record, _compare(new.content, record.content, cosine, fingerprint))
+        (record, compare_lines(new.content, record.content, cosine, fingerprint))
         for _, record, cosine in sorted(candidates, key=lambda one: one[0])
         if _ends_alike(tx, new, record.guid)
     ]
@@ -567,58 +558,9 @@ def _most_similar(
         return max(candidates, key=lambda one: one[1].score)
     # with a threshold of 0, every entry is similar enough
     if min(new.duplicate_threshold, new.update_threshold) <= 0:
-        return next(tx.records.select(_within(new), "asc", 1, 0), None), NOT_SIMILAR
+        within = Conditions({"scope": new.memory, "kind": KIND})
+        return next(tx.records.select(within, "asc", 1, 0), None), NOT_SIMILAR
     return None, NOT_SIMILAR
-
-
-def _within(new: NewEntry) -> Conditions:
-    return Conditions({"scope": new.memory, "kind": KIND})
-
-
-def _compare(new: str, old: str, cosine: float | None, fingerprint: str) -> Similarity:
-    """Compare a text with an entry, and with each of the lines that were merged into the entry.
-
-    Only the `MOST_LINES` lines with most shared words are compared, to bound the time. A text
-    above `LONGEST` characters is a duplicate only if it is equal to a line. If the cosine is not
-    close, and few words are shared, the texts are not parsed.
-    """
-    lines = split_lines(old) if "\n" in old else ()
-    if len(lines) < 2 or len(new) > LONGEST:
-        far = 0.0 if cosine is None else related_score(cosine, curve_of(fingerprint))
-        if far >= CLOSE_SCORE or len(new) > LONGEST or overlap(new, old):
-            return compare(new, old, cosine, fingerprint)
-        return NOT_SIMILAR if cosine is None else Similarity(far, "by the embedder")
-    words = set(plain_tokens(new))
-    nearest = nlargest(
-        MOST_LINES, lines, key=lambda line: len(words.intersection(plain_tokens(line)))
-    )
-    near = [line for line in nearest if overlap(new, line)]
-    if not near and cosine is None:
-        return NOT_SIMILAR
-    together = compare(new, "\n".join(near or nearest[:1]), cosine, fingerprint)
-    by_line = [compare(new, line, None, fingerprint) for line in near]
-    return max([together, *by_line], key=lambda one: one.score)
-
-
-def _candidates(
-    tx: Transaction, new: NewEntry, question: EmbeddedQuestion | None
-) -> list[tuple[int, Record, float | None]]:
-    """Return (row, record, cosine) of entries with shared rare words or near vectors."""
-    tx.records.prepare_search()
-    within = _within(new)
-    most = MAX_WITH_WORDS if question is None else MAX_WITH_BOTH
-    words = tx.table(EntryTable).rare(plain_tokens(new.content), most)
-    match = " OR ".join(f'"{word}"' for word in words)
-    records = dict(tx.records.placed(match, "", within, CANDIDATES)) if words else {}
-    cosines: dict[int, float] = {}
-    if question is not None:
-        cosines = tx.ranker.nearest(within, question.vector, CANDIDATES, records)
-    for row in [row for row in cosines if row not in records]:
-        for record in tx.records.at_rows({row: 0.0}):
-            has_ended = has_expired(record.expires_at, tx.records.versions.now_ms)
-            if (record.scope, record.kind) == (new.memory, KIND) and not has_ended:
-                records[row] = record
-    return [(row, record, cosines.get(row)) for row, record in records.items()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -810,3 +752,81 @@ def delete_entry(tx: Transaction, request: DeleteEntry, context: Context) -> Non
     entry = fetch_entry(tx, request.id, request.memory_id)
     check_version(entry, tx.records.extras(entry.guid), request.if_version)
     delete(tx, DeleteInput(entry.guid))
+
+
+@dataclass(frozen=True, slots=True)
+class MergeEntries:
+    """Two entries of one memory that become one."""
+
+    id: Ident
+    """The id of the entry that stays. Its text does not change."""
+    other_id: Ident
+    """The id of the entry that is deleted."""
+    memory_id: MaybeIdent = ""
+    """The memory that must contain both entries."""
+    is_outdated: bool = False
+    """Take over nothing from the other entry, because its text is no longer true."""
+    if_version: Versions = ()
+    """Merge only if the entry that stays has one of these versions."""
+    if_other_version: Versions = ()
+    """Merge only if the other entry has one of these versions."""
+    reason: Reason = ""
+    """The reason, kept in the history."""
+
+
+@operation("entries.merge", access="delete", mutates=True, store="memories")
+def merge_entries(tx: Transaction, request: MergeEntries, context: Context) -> EntryView:
+    """Delete an entry, and give its tags, metadata and confirmations to another one.
+
+    Metadata of the entry that stays has precedence.
+
+    Raises RecordNotFound: when one of the entries does not exist in the memory.
+    Raises VersionConflict: when one of them has another version.
+    Raises Refused: when both ids are of one entry, the entries are in two memories, or the metadata
+    would exceed 64 KiB.
+    """
+    kept = fetch_entry(tx, request.id, request.memory_id)
+    other = fetch_entry(tx, request.other_id, request.memory_id)
+    if kept.guid == other.guid or kept.scope != other.scope:
+        raise Refused("`id` and `other_id` must name two entries of one memory")
+    extras, other_extras = tx.records.extras(kept.guid), tx.records.extras(other.guid)
+    check_version(kept, extras, request.if_version)
+    check_version(other, other_extras, request.if_other_version)
+    if not request.is_outdated:
+        kept = _take_over(tx, (kept, extras), (other, other_extras), context)
+    delete(tx, DeleteInput(other.guid))
+    return entry_view(tx, kept)
+
+
+def plan_merge(
+    kept: tuple[Record, RecordExtras], other: tuple[Record, RecordExtras]
+) -> tuple[Record, RecordExtras]:
+    """Return an entry with the tags and the metadata of another one. Raises Refused."""
+    (record, extras), (gone, gone_extras) = kept, other
+    tags = dict.fromkeys([*orjson.loads(record.tags), *orjson.loads(gone.tags)])
+    data = orjson.loads(gone_extras.data or "{}") | orjson.loads(extras.data or "{}")
+    if len(tags) > len(orjson.loads(record.tags)):
+        record = record._replace(tags=orjson.dumps(list(tags)).decode())
+    if data != orjson.loads(extras.data or "{}"):
+        extras = extras._replace(data=as_text(data))
+    if len((extras.data or "").encode()) > MOST_BYTES:
+        raise Refused(f"the metadata of both entries exceeds {MOST_BYTES} bytes; shorten one")
+    return record, extras
+
+
+def _take_over(
+    tx: Transaction,
+    kept: tuple[Record, RecordExtras],
+    other: tuple[Record, RecordExtras],
+    context: Context,
+) -> Record:
+    """Give an entry the tags, metadata and confirmations of another one, and return it."""
+    before, (after, extras) = kept[0], plan_merge(kept, other)
+    if (after, extras) != kept:
+        after = after._replace(updated_at=next_change_ms(context.now_ms, before.updated_at))
+        tx.records.replace(before, after, extras, event="entry.merged")
+    tx.records.flush()
+    table = tx.table(EntryTable)
+    table.digest(before.scope)
+    table.add_confirmations(other[0].guid, before.guid)
+    return after

@@ -277,6 +277,15 @@ class EntryTable(StoreTable):
             (now_ms, guid),
         )
 
+    def add_confirmations(self, guid: str, to: str) -> None:
+        """Add the confirmations of an entry, which is a confirmation itself, to another one."""
+        times, last = self.confirmed(guid)
+        self._connection.execute(
+            "UPDATE entries SET confirmations = confirmations + ?, "
+            "confirmed_at = nullif(max(ifnull(confirmed_at, 0), ?), 0) WHERE guid = ?",
+            (times + 1, last or 0, to),
+        )
+
     def confirmed(self, guid: str) -> Confirmed:
         """Return the confirmations of an entry."""
         row = self._connection.execute(

@@ -1,5 +1,6 @@
-"""Keep a call that a policy has stopped as a proposal."""
+"""Keep a call that a policy has stopped, or that a block suggests, as a proposal."""
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -39,27 +40,96 @@ def propose(
             f"{MOST_WAITING:,} writes to this store wait for review already, so the policy "
             f"{stop.policy!r} refuses more; approve or reject some, then write again"
         )
-    origin = {"pipeline": context.pipeline, "message": context.input_id}
-    values = tx.records.admit_texts("origin", context.origin[1:])
-    origin |= dict(zip(Origin._fields[1:], values, strict=False))
     findings = {**tx.records.findings, **getattr(stop, "findings", {})}
     # Redacted values are not kept.
     replace = order_findings(findings).replace_text if findings else str
-    table.add(
+    call = _Call(operation.name, orjson.loads(orjson.dumps(given)), stop.policy)
+    _add(tx, guid, call, (_describe(new, stop.before, target), target), context, replace=replace)
+    return ReviewPending(guid)
+
+
+@dataclass(frozen=True, slots=True)
+class Suggestion:
+    """A call that a block suggests, with the versions of the records that it is about."""
+
+    operation: str
+    input: dict[str, Any]
+    """The input of the operation, with the reason in `reason`."""
+    label: str
+    """The name of the rule, which takes the place of a policy."""
+    target: StoredRecord
+    """The record that the call changes or deletes."""
+    after: State
+    """The target as the call would leave it; as it is, if the call deletes it."""
+    other: StoredRecord | None = None
+    """A second record, which the call deletes."""
+
+
+def suggest(tx: Transaction, guid: str, suggestion: Suggestion, context: Context) -> bool:
+    """Keep a call for review under a guid, or renew it if it waits for review there.
+
+    Return whether it waits now. It does not if the store has the maximum number of proposals, or
+    the proposal was decided.
+    """
+    table, target, other = tx.table(ProposalTable), suggestion.target, suggestion.other
+    known = table.find(guid)
+    if known is not None and known.decision:
+        return False
+    if known is None and table.is_full:
+        return False
+    candidate = _describe(suggestion.after, None, None)
+    if other is not None:
+        candidate |= {"other": other.guid, "other_version": _find_version(other)}
+    call = _Call(suggestion.operation, suggestion.input, suggestion.label)
+    if known is None:
+        _add(tx, guid, call, (candidate, target), context)
+    else:
+        input = orjson.dumps(suggestion.input).decode()
+        table.renew(known, input, orjson.dumps(candidate).decode(), _find_version(target))
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """A call to keep, and the name of the policy or the rule that holds it."""
+
+    operation: str
+    input: dict[str, Any]
+    label: str
+
+
+def _add(
+    tx: Transaction,
+    guid: str,
+    call: _Call,
+    records: tuple[dict[str, Any], StoredRecord | None],
+    context: Context,
+    *,
+    replace: Callable[[str], str] = str,
+) -> None:
+    """Add a proposal. `records` are the candidate and the target."""
+    candidate, target = records
+    origin = {"pipeline": context.pipeline, "message": context.input_id}
+    values = tx.records.admit_texts("origin", context.origin[1:])
+    origin |= dict(zip(Origin._fields[1:], values, strict=False))
+    tx.table(ProposalTable).add(
         guid,
-        operation.name,
-        orjson.dumps(replace_strings(orjson.loads(orjson.dumps(given)), replace)).decode(),
-        orjson.dumps(_describe(new, stop.before, target)).decode(),
-        stop.policy,
+        call.operation,
+        orjson.dumps(replace_strings(call.input, replace)).decode(),
+        orjson.dumps(candidate).decode(),
+        call.label,
         context.actor,
         orjson.dumps({name: value for name, value in origin.items() if value}).decode(),
-        new.source,
+        candidate["source"],
         "" if target is None else target.guid,
-        "" if target is None else version_of(target.state.record, target.state.extras),
+        "" if target is None else _find_version(target),
         context.now_ms,
         context.now_ms + int(context.review_days * DAY_MS),
     )
-    return ReviewPending(guid)
+
+
+def _find_version(stored: StoredRecord) -> str:
+    return version_of(stored.state.record, stored.state.extras)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +150,10 @@ class Candidate:
     """Whether its text is encrypted or internal, and is not shown."""
     is_end: bool
     """Whether `content` has only the end of a long record, with the appended text."""
+    other: str = ""
+    """The guid of a second record, which the call deletes; "" for none."""
+    other_version: str = ""
+    """Its version then."""
 
 
 def _describe(new: State, before: State | None, target: StoredRecord | None) -> dict[str, Any]:

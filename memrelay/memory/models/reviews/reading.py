@@ -25,6 +25,8 @@ PENDING: Final = "pending"
 PolicyName = Annotated[str, Field(max_length=100)]
 # Records that resemble a proposal, and the characters of it that are searched for.
 MOST_NEAR, NEAR_CHARACTERS = 5, 1000
+# Characters that are shown of a second record.
+SHOWN_CHARACTERS = 4000
 VERSION_DIGITS = 16
 
 
@@ -130,6 +132,15 @@ class NearRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class OtherRecord:
+    """A second record of a proposal, which the call deletes."""
+
+    guid: str
+    content: str
+    """The beginning of its text; "" if it is gone."""
+
+
+@dataclass(frozen=True, slots=True)
 class Review:
     """A proposal with what a reviewer needs to decide."""
 
@@ -139,11 +150,13 @@ class Review:
     text: str | None
     """The text that an edit changes: the content, or the text to append. null for none."""
     has_changed: bool
-    """Whether that record has changed or is gone since the write."""
+    """Whether that record, or `other`, has changed or is gone since the write."""
     diff: tuple[DiffPiece, ...] | None
     """The changes by words; null for a new record, and for texts that are too long."""
     near: tuple[NearRecord, ...]
     """Records that resemble it, the most similar first."""
+    other: OtherRecord | None = None
+    """The second record of the proposal, null for none."""
 
 
 @operation("reviews.get", access="review", mutates=False)
@@ -162,10 +175,12 @@ def get_review(tx: Transaction, request: GetReview, context: Context) -> Review:
         old = before[-SEAM:] if candidate.is_end else before
         compared = compare_words(old, candidate.content)
         diff = compared and tuple(DiffPiece(*piece) for piece in compared.pieces)
-    near = _find_near(tx, row.target, candidate, context)
+    near = _find_near(tx, (row.target, candidate.other), candidate, context)
+    other, other_has_changed = _find_other(tx, candidate)
+    has_changed = has_changed or other_has_changed
     given = show_input(row.input)
     text = given.get(find_content_field(given, candidate.content))
-    return Review(proposal, given, text, has_changed, diff, near)
+    return Review(proposal, given, text, has_changed, diff, near, other)
 
 
 def find_proposal(tx: Transaction, guid: str) -> Proposal:
@@ -235,15 +250,28 @@ def _find_before(tx: Transaction, row: Proposal) -> tuple[str | None, bool]:
     return ("" if state.encrypted else state.content), version != row.version
 
 
+def _find_other(tx: Transaction, candidate: Candidate) -> tuple[OtherRecord | None, bool]:
+    """Return the second record of a proposal, and whether it has changed since."""
+    if not candidate.other:
+        return None, False
+    found = tx.records.by_guid(candidate.other)
+    if found is None:
+        return OtherRecord(candidate.other, ""), True
+    state = found.state
+    text = "" if state.encrypted else state.content[:SHOWN_CHARACTERS]
+    has_changed = version_of(state.record, state.extras) != candidate.other_version
+    return OtherRecord(candidate.other, text), has_changed
+
+
 def _find_near(
-    tx: Transaction, target: str, candidate: Candidate, context: Context
+    tx: Transaction, known: tuple[str, str], candidate: Candidate, context: Context
 ) -> tuple[NearRecord, ...]:
     """Return records of the same kind that resemble a candidate. Closed stores show none."""
     text = candidate.content[:NEAR_CHARACTERS].strip()
     if not text or is_closed(tx.memory_id):
         return ()
     search = SearchRecords(
-        text, kind=candidate.kind, limit=MOST_NEAR + 1, mode="hybrid", plain=True
+        text, kind=candidate.kind, limit=MOST_NEAR + len(known), mode="hybrid", plain=True
     )
     try:
         hits = search_records(tx, search, context).items
@@ -252,6 +280,6 @@ def _find_near(
     near = [
         NearRecord(hit.record.guid, hit.record.content[:NEAR_CHARACTERS], hit.score)
         for hit in hits
-        if hit.record.guid != target
+        if hit.record.guid not in known
     ]
     return tuple(near[:MOST_NEAR])

@@ -54,6 +54,7 @@ GET = f"SELECT {COLUMNS} FROM proposals WHERE guid = ?"
 WAITING = f"SELECT 1 FROM proposals WHERE decision = '' LIMIT {MOST_WAITING}"
 COUNT_WAITING = f"SELECT count(*) FROM ({WAITING})"
 EDIT = "UPDATE proposals SET input = ?, candidate = ?, editor = ? WHERE n = ?"
+RENEW = "UPDATE proposals SET input = ?, candidate = ?, version = ? WHERE n = ?"
 DECIDE = (
     "UPDATE proposals SET input = '{}', candidate = '{}', decision = ?, decided_by = ?, "
     "decided_ms = ?, until_ms = ?, reason = ?, result = ? WHERE n = ?"
@@ -110,6 +111,10 @@ class ProposalTable(StoreTable):
     def edit(self, proposal: Proposal, input: str, candidate: str, editor: str) -> None:
         """Change what a proposal would write."""
         self._connection.execute(EDIT, (input, candidate, editor, proposal.n))
+
+    def renew(self, proposal: Proposal, input: str, candidate: str, version: str) -> None:
+        """Replace what a proposal would write, because its target has another version now."""
+        self._connection.execute(RENEW, (input, candidate, version, proposal.n))
 
     def decide(self, proposal: Proposal, decided: "Decided", until_ms: int) -> None:
         """Keep a decision until a time. The text of the proposal is deleted."""

@@ -35,6 +35,8 @@ QUERY = {
     "policy": "Only the writes that this policy holds.",
     "cursor": "The cursor of a later page.",
 }
+# What calls do with records, by their verb; others change one.
+EFFECTS = {"delete": "deletes a record", "merge": "keeps one of two records"}
 ERRORS = {404: "There is no such pipeline.", 422: "A parameter is invalid."}
 FOR_REVIEWERS = requires(SCOPE)
 routes = PageRoutes(PAGE, errors=ERRORS, query=QUERY, access=FOR_REVIEWERS)
@@ -51,6 +53,12 @@ class Row(NamedTuple):
     text: str | None
     has_changed: bool
     near: list[dict[str, Any]]
+    # What the call does with its record.
+    effect: str
+    # The second record, which the call deletes; None for none.
+    other: dict[str, Any] | None
+    # The reason of the call, "" for none.
+    why: str
     # The whole input as JSON, "" if it is hidden. A call can write more than its candidate.
     input: str
     target_url: str
@@ -144,9 +152,19 @@ async def _read_rows(
             found.get("text"),
             found.get("has_changed", False),
             found.get("near", []),
+            _describe_effect(item),
+            found.get("other"),
+            (given or {}).get("reason", ""),
             orjson.dumps(given, option=orjson.OPT_INDENT_2).decode() if given else "",
             record_url(uid, store, item["target"]) if item["target"] and may_read else "",
             f"/pipelines/{uid}/messages/{quote(message)}" if message and may_read else "",
         )
         rows.append(row)
     return rows
+
+
+def _describe_effect(item: dict[str, Any]) -> str:
+    """Return what the call of a proposal does, in a few words."""
+    if not item["target"]:
+        return "creates a record"
+    return EFFECTS.get(item["operation"].partition(".")[2], "changes a record")

@@ -13,12 +13,8 @@ from memrelay.memory.engine.memory_id import store_path
 from memrelay.memory.engine.store import Store
 from memrelay.memory.engine.timestamps import format_time
 from memrelay.memory.engine.vectors import Made
-from memrelay.memory.models.named_memories.entries import (
-    CANDIDATES,
-    NewEntry,
-    WriteResult,
-    write_entry,
-)
+from memrelay.memory.models.named_memories.candidates import CANDIDATES
+from memrelay.memory.models.named_memories.entries import NewEntry, WriteResult, write_entry
 from memrelay.memory.search import vector_retriever
 from memrelay.memory.search.embedding.embedder import Calibration, EmbeddingOptions, Fingerprint
 from memrelay.memory.search.embedding.loading import LazyEmbedder

@@ -42,7 +42,7 @@ NOT_TEXTS = {
     "names of agents, users and chats": r"(grants|contexts|stores)\..*",
     "deletes by ids": r".*\.(delete|delete_many|delete_edge|delete_node|remove|clear|prune)"
     r"|knowledge_graph\.delete_.*|turns\.pop|checkpoints\.forget_runs|records\.erase|users\.forget",
-    "only ids": r"records\.touch|checkpoints\.copy|procedures\.(use|retire)|users\.merge"
+    "only ids": r"records\.touch|checkpoints\.copy|procedures\.(use|retire)|(users|entries)\.merge"
     r"|facts\.recall|views\..*",
     "needs a worker, an embedder or a sealed value": r"records\.embed|items\.reseal",
     "bytes and lines, which tests of their own write": r"checkpoints\..*|records\.import",

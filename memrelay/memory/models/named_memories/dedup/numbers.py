@@ -203,7 +203,7 @@ def _parse_times(tokens: list[Token]) -> list[Token]:
         half = _HALVES.get(token.text)
         clock = token.text in ("am", "pm", "uhr", "o'clock", "oclock")
         time = ""
-        if before[:2] == "#t":
+        if _is_time(before):
             time = before
         elif _is_hour(before) and clock:
             time = f"#t{int(before[1:]):02}:00"
@@ -228,9 +228,14 @@ def _hour_before_half(found: list[Token]) -> str:
     before, hour = texts[-4], texts[-3]
     if texts[-2:] != ["in", "the"]:
         return ""
-    if hour[:2] == "#t":
+    if _is_time(hour):
         return hour
     return f"#t{int(hour[1:]):02}:00" if before in _BEFORE_HOUR and _is_hour(hour) else ""
+
+
+def _is_time(text: str) -> bool:
+    """Return whether a word is a time of day. Tuesdays and Thursdays also begin with `#t`."""
+    return text[:2] == "#t" and text[2:4].isdecimal()
 
 
 def _is_hour(text: str) -> bool:

@@ -27,6 +27,12 @@ def both_ways(new: str, old: str, cosine: float) -> list[float]:
     return [compare(one, other, cosine, LOCAL).score for one, other in ((new, old), (old, new))]
 
 
+@pytest.mark.parametrize("day", ["Tuesday", "Thursday"])
+def test_a_weekday_before_am_is_no_time(day: str) -> None:
+    fact = f"The lieferung arrives on {day} am 5"
+    assert compare(fact, f"{fact} May", 0.9, LOCAL).score < 0.95
+
+
 @given(
     HOSTILE,
     HOSTILE,
