@@ -41,8 +41,11 @@ from memrelay.memory.records.view import MAX_NAME_CHARACTERS
 SOURCE = "extraction"
 # Facts of one answer, and characters of a fact.
 MOST_FACTS, MAX_FACT = 100, 1000
+MOST_NUMBERS = 1000  # of turns that a fact lists
 # A vector is awaited for this long. Then facts are compared by their words alone.
 MAX_WAIT_S = 1.0
+# A fact that waits for review is not merged into another one, which depends on other turns.
+WHEN_APPROVED = {"mode": "skip"}
 TOKEN = re.compile(r"\{\{\s*(\w+)\s*\}\}")
 TOKENS = ("user", "thread", "project")
 SHARED = (
@@ -157,7 +160,7 @@ def _parse_fact(value: object, turns: int) -> Fact | None:
     text, numbers = value.get("text"), value.get("turns")
     if not isinstance(text, str) or not isinstance(numbers, list) or not numbers:
         return None
-    if len(text) > 2 * MAX_FACT or len(numbers) > turns or not is_clean(text):
+    if len(text) > 2 * MAX_FACT or len(numbers) > MOST_NUMBERS or not is_clean(text):
         return None
     text = " ".join(text.split())
     if not text or len(text) > MAX_FACT:
@@ -203,7 +206,7 @@ def _write_fact(
 ) -> None:
     evidence = call.tx.table(EvidenceTable)
     try:
-        output = write_through(call, "entries.create", {**fields})
+        output = write_through(call, "entries.create", {**fields}, WHEN_APPROVED)
     except VectorPending as awaited:
         raise retry_when_ready(awaited) from awaited
     except Refused:

@@ -19,7 +19,7 @@ from memrelay.blocks.contract import Call, DeferredCall, SecretReference
 from memrelay.blocks.memory_args import MemoryId, StoreArgs, make_context, naming_call
 from memrelay.blocks.model_url import Url
 from memrelay.bus.message import Message
-from memrelay.memory.admission import settle
+from memrelay.memory.admission import REVIEW, settle
 from memrelay.memory.engine.versions import StoredRecord
 from memrelay.memory.errors import PolicyStop
 from memrelay.memory.models.extraction.progress import Progress, ProgressTable, Turn
@@ -42,7 +42,7 @@ PERIODS_MS = {"hour": 3_600_000, "day": 86_400_000}
 # Characters of a turn, and of all turns, in one request.
 MAX_TURN, MAX_BATCH = 4000, 24_000
 # A code block around a whole answer, and the end of the thoughts of some models.
-FENCE = re.compile(r"\A```[a-zA-Z]*[ \t]*\r?\n(.*)\n[ \t]*```\Z", re.DOTALL)
+FENCE = re.compile(r"\A```[a-zA-Z]*[ \t]*\r?\n(.*)```\Z", re.DOTALL)
 THOUGHT_END = "</think>"
 CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 PROJECT = "project"
@@ -213,7 +213,7 @@ def run_job(call: Call, args: ExtractionArgs, job: Job) -> Message | DeferredCal
             return None  # it counted as lost, and another call has its turns
         answer = _read_answer(call)
         now_ms = max(now_ms, answer.get("ended_at_ms", 0))
-        progress, written = _take_answer(call, args, job, progress, answer, now_ms)
+        progress, written = _take_answer(call, args, job, progress, answer=answer, now_ms=now_ms)
     elif progress.call and now_ms < progress.until_ms:
         return None
     settings = orjson.dumps(asdict(args.settings)).decode()
@@ -238,6 +238,7 @@ def _take_answer(
     args: ExtractionArgs,
     job: Job,
     progress: Progress,
+    *,
     answer: Mapping[str, Any],
     now_ms: int,
 ) -> tuple[Progress, Written]:
@@ -408,10 +409,13 @@ def is_clean(text: str) -> bool:
     return not text_fault(text) and not CONTROL.search(text)
 
 
-def write_through(call: Call, name: str, fields: dict[str, Any]) -> Any:
+def write_through(
+    call: Call, name: str, fields: dict[str, Any], if_held: Mapping[str, Any] | None = None
+) -> Any:
     """Run an operation in the transaction of the block. Return its output, ReviewPending or
     Dropped.
 
+    A write that a policy holds for review is made with the fields `if_held` in place of those.
     Raises PolicyStop for a write that a policy refuses, and what the operation raises.
     """
     operation, tx = known_operation(name), call.tx
@@ -426,6 +430,8 @@ def write_through(call: Call, name: str, fields: dict[str, Any]) -> Any:
     except PolicyStop as stop:
         if versions.last_change != before:
             raise
+        if if_held and stop.action == REVIEW:
+            return write_through(call, name, {**fields, **if_held})
         return settle(stop, operation, given, tx, context)
     finally:
         versions.current_act = act

@@ -87,8 +87,8 @@ def test_every_operation_has_its_derived_route_and_access(tmp_path: object) -> N
                 ("DELETE", "/{id}"),
             )
         ],
-        ("POST", "/knowledge/search"),
-        ("POST", "/knowledge/context"),
+        ("POST", "/extraction/status"),
+        *[("POST", f"/knowledge/{verb}") for verb in ("search", "context")],
         ("GET", "/items"),
         ("GET", "/changes"),
         ("GET", "/inputs"),

@@ -58,6 +58,8 @@ DROP TABLE IF EXISTS policy_limits;
 DROP TABLE IF EXISTS policy_counts;
 DROP TABLE IF EXISTS policy_verdicts;
 DROP TABLE IF EXISTS proposals;
+DROP TABLE IF EXISTS evidence;
+DROP TABLE IF EXISTS extractors;
 DROP TABLE moments;
 ALTER TABLE commits DROP COLUMN changes;
 ALTER TABLE appended DROP COLUMN born;
