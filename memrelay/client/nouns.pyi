@@ -45,6 +45,7 @@ from memrelay.memory.models.endpoints.endpoints import (
     EndpointView,
     TestSent,
 )
+from memrelay.memory.models.extraction.status import ExtractionStatus
 from memrelay.memory.models.inputs.listing import InputList
 from memrelay.memory.models.langgraph.items import FoundRecords, PutOutput, Removed, Scopes, Touched
 from memrelay.memory.models.named_memories.entries import EntryPage
@@ -374,6 +375,11 @@ class RemoteEvents(Noun):
             where: JsonObjects = (), select: Strings = (), order_by: Any | None = None,
             limit: int = 100, offset: int = 0, reduce: Any | None = None) -> EventPage:
         """Find events by their fields, or aggregate them."""
+
+class RemoteExtraction(Noun):
+    """The operations on extraction, for the async client."""
+    async def status(self, pipeline: str, *, store: str = "") -> ExtractionStatus:
+        """Return how far the blocks `extract` and `summarize` have read, and what became of it."""
 
 class RemoteFacts(Noun):
     """The operations on facts, for the async client."""
@@ -1019,6 +1025,7 @@ class RemoteNouns:
     entries: RemoteEntries
     episodes: RemoteEpisodes
     events: RemoteEvents
+    extraction: RemoteExtraction
     facts: RemoteFacts
     grants: RemoteGrants
     graph: RemoteGraph
@@ -1269,6 +1276,11 @@ class BlockingEvents(Noun):
             where: JsonObjects = (), select: Strings = (), order_by: Any | None = None,
             limit: int = 100, offset: int = 0, reduce: Any | None = None) -> EventPage:
         """Find events by their fields, or aggregate them."""
+
+class BlockingExtraction(Noun):
+    """The operations on extraction, for the blocking client."""
+    def status(self, pipeline: str, *, store: str = "") -> ExtractionStatus:
+        """Return how far the blocks `extract` and `summarize` have read, and what became of it."""
 
 class BlockingFacts(Noun):
     """The operations on facts, for the blocking client."""
@@ -1906,6 +1918,7 @@ class BlockingNouns:
     entries: BlockingEntries
     episodes: BlockingEpisodes
     events: BlockingEvents
+    extraction: BlockingExtraction
     facts: BlockingFacts
     grants: BlockingGrants
     graph: BlockingGraph
@@ -2132,6 +2145,11 @@ class EmbeddedEvents(Noun):
             select: Strings = (), order_by: Any | None = None, limit: int = 100, offset: int = 0,
             reduce: Any | None = None) -> EventPage:
         """Find events by their fields, or aggregate them."""
+
+class EmbeddedExtraction(Noun):
+    """The operations on extraction, for the embedded store."""
+    def status(self) -> ExtractionStatus:
+        """Return how far the blocks `extract` and `summarize` have read, and what became of it."""
 
 class EmbeddedFacts(Noun):
     """The operations on facts, for the embedded store."""
@@ -2682,6 +2700,7 @@ class EmbeddedNouns:
     entries: EmbeddedEntries
     episodes: EmbeddedEpisodes
     events: EmbeddedEvents
+    extraction: EmbeddedExtraction
     facts: EmbeddedFacts
     grants: EmbeddedGrants
     graph: EmbeddedGraph
@@ -2911,6 +2930,11 @@ class AsyncEvents(Noun):
             select: Strings = (), order_by: Any | None = None, limit: int = 100, offset: int = 0,
             reduce: Any | None = None) -> EventPage:
         """Find events by their fields, or aggregate them."""
+
+class AsyncExtraction(Noun):
+    """The operations on extraction, for the async block."""
+    async def status(self) -> ExtractionStatus:
+        """Return how far the blocks `extract` and `summarize` have read, and what became of it."""
 
 class AsyncFacts(Noun):
     """The operations on facts, for the async block."""
@@ -3466,6 +3490,7 @@ class AsyncNouns:
     entries: AsyncEntries
     episodes: AsyncEpisodes
     events: AsyncEvents
+    extraction: AsyncExtraction
     facts: AsyncFacts
     grants: AsyncGrants
     graph: AsyncGraph

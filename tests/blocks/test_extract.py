@@ -304,6 +304,19 @@ def test_an_erased_turn_takes_each_fact_and_its_history() -> None:
             store.records.history(guid)
 
 
+def test_a_forgotten_user_takes_the_facts_that_name_nobody() -> None:
+    with test_pipeline(make_bundle(extract={"memory": "facts", "mode": "create"})) as p:
+        p.answer("extract", extract_all)
+        say(p, "thing0", user="chat:ada")
+        say(p, "thing1", user="chat:bob")
+        p.advance("61s")
+        before = facts(p)
+        p.store("memories").users.forget("chat:ada")
+
+        assert before == {"facts": stated("thing0", "thing1")}
+        assert facts(p) == {"facts": stated("thing1")}
+
+
 def test_a_deleted_turn_of_an_open_call_gives_no_fact() -> None:
     with test_pipeline(make_bundle(extract={})) as p:
         store = p.store("memories")
