@@ -19,7 +19,8 @@ from langchain_core.messages.utils import count_tokens_approximately
 
 from memrelay.agents.model import ModelFault
 from memrelay.agents.request import Options
-from memrelay.agents.wire import is_readable, read_text
+from memrelay.agents.response import is_readable
+from memrelay.agents.wire import read_text
 
 PROMPT_ID, SUMMARY_ID = "system_prompt_fallback", "conversation_summary"
 INTERRUPTED = "interrupted"

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from memrelay.agents.wire import parse_response
+from memrelay.agents.response import parse_response
 from memrelay.guarded_http.client import (
     Answer,
     AnswerTooLong,
@@ -25,6 +25,9 @@ PATH = "/chat/completions"
 # fails at once if the service asks for more than MAX_PAUSE_S.
 ATTEMPTS, FIRST_PAUSE_S, MAX_PAUSE_S = 3, 1.0, 30.0
 TEMPORARY = frozenset({408, 409, 425, 429})
+# Statuses that are about the content of a request.
+REJECTED = frozenset({400, 413, 422})
+MAX_TOKENS = 10**9  # that one answer may report
 # Bytes of an answer, and the time for one. A deferred call has a shorter limit.
 MAX_ANSWER, ANSWER_S = 8 << 20, 3600.0
 EMPTY_TEXT = "text cannot be empty"
@@ -39,7 +42,11 @@ class ModelFault(Exception):
     code = "model"
 
 
-class EmptyText(ModelFault):
+class RequestRejected(ModelFault):
+    """The service refuses this request, or its answer is too long. Another request may succeed."""
+
+
+class EmptyText(RequestRejected):
     """The service refuses a message because a text in it is empty."""
 
 
@@ -51,6 +58,10 @@ class ModelOptions:
     model: str
     temperature: float | None = None
     max_tokens: int | None = None
+    # Whether to ask for an answer in JSON, the maximum bytes of an answer, and the attempts.
+    wants_json: bool = False
+    max_answer: int = MAX_ANSWER
+    attempts: int = ATTEMPTS
 
     @property
     def endpoint(self) -> str:
@@ -65,7 +76,10 @@ class ModelOptions:
 
 
 class ChatModel:
-    """Asks a model. `key` is the API key, "" for none. `first_pause_s` doubles with each retry."""
+    """Asks a model. `key` is the API key, "" for none. `first_pause_s` doubles with each retry.
+
+    `tokens` is the number of tokens that the service has reported for all answers.
+    """
 
     def __init__(
         self,
@@ -77,6 +91,7 @@ class ChatModel:
     ) -> None:
         self._client, self._options = client, options
         self._key, self._first_pause_s = key, first_pause_s
+        self.tokens = 0
 
     async def ask(
         self,
@@ -97,14 +112,15 @@ class ChatModel:
             "temperature": options.temperature,
             limit: options.max_tokens,
             "tools": tools or None,
+            "response_format": {"type": "json_object"} if options.wants_json else None,
         }
         body = orjson.dumps({name: value for name, value in fields.items() if value is not None})
         return self._parse(await self._send(body, request_id))
 
     async def _send(self, body: bytes, request_id: str) -> Answer:
         """Send a request until the answer is not a temporary fault. Raises ModelFault."""
-        headers = self._headers(request_id)
-        for attempt in range(1, ATTEMPTS + 1):
+        headers, attempts = self._headers(request_id), self._options.attempts
+        for attempt in range(1, attempts + 1):
             answer, fault = await self._try(body, headers)
             if answer is not None and not is_temporary(answer.status):
                 return answer
@@ -115,17 +131,18 @@ class ChatModel:
                     pause_s = answer.retry_after_s
             if pause_s > MAX_PAUSE_S:
                 raise ModelFault(f"{fault}; it asks to wait {pause_s:.0f} s: try again later")
-            if attempt < ATTEMPTS:
+            if attempt < attempts:
                 await asyncio.sleep(pause_s)
-        raise ModelFault(f"{fault} (after {ATTEMPTS} attempts)")
+        raise ModelFault(f"{fault} (after {attempts} attempts)")
 
     async def _try(self, body: bytes, headers: Mapping[str, str]) -> tuple[Answer | None, str]:
         """Return (answer, "") or (None, the reason for a temporary fault). Raises ModelFault."""
-        request = Request("POST", self._options.endpoint, headers, body, ANSWER_S, MAX_ANSWER)
+        options = self._options
+        request = Request("POST", options.endpoint, headers, body, ANSWER_S, options.max_answer)
         try:
             return await self._client.send(request), ""
         except AnswerTooLong as error:
-            raise ModelFault(f"{self._options.host}: {error}") from error
+            raise RequestRejected(f"{options.host}: {error}") from error
         except (OutgoingRefused, TlsFailed) as error:
             raise ModelFault(self._clean(str(error))) from error
         except RequestFailed as error:
@@ -141,9 +158,12 @@ class ChatModel:
     def _parse(self, answer: Answer) -> dict[str, Any]:
         if answer.status != 200:
             fault = self._describe(answer)
-            raise (EmptyText if EMPTY_TEXT in fault.lower() else ModelFault)(fault)
+            if EMPTY_TEXT in fault.lower():
+                raise EmptyText(fault)
+            raise (RequestRejected if answer.status in REJECTED else ModelFault)(fault)
         try:
-            message = orjson.loads(answer.body)["choices"][0]["message"]
+            completion = orjson.loads(answer.body)
+            message = completion["choices"][0]["message"]
         except (ValueError, LookupError, TypeError) as error:
             raise ModelFault(
                 f"{self._options.host} does not answer like {PATH}: check `url`; the answer begins "
@@ -151,6 +171,7 @@ class ChatModel:
             ) from error
         if not isinstance(message, dict):
             raise ModelFault(f"{self._options.host} does not answer like {PATH}: check `url`")
+        self.tokens += _count_tokens(completion.get("usage"))
         return parse_response(message)
 
     def _describe(self, answer: Answer) -> str:
@@ -178,6 +199,14 @@ HINTS = {
 def is_temporary(status: int) -> bool:
     """Return whether a request with this status may succeed later."""
     return status in TEMPORARY or status >= 500
+
+
+def _count_tokens(usage: object) -> int:
+    """Return the tokens that an answer reports, 0 if it reports none."""
+    total = usage.get("total_tokens") if isinstance(usage, dict) else 0
+    if not isinstance(total, int) or isinstance(total, bool):
+        return 0
+    return min(max(total, 0), MAX_TOKENS)
 
 
 def _reason_in(body: bytes) -> str:

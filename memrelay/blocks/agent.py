@@ -26,6 +26,7 @@ from memrelay.blocks.memory_args import (
     find_timezone,
     make_context,
 )
+from memrelay.blocks.model_url import Url
 from memrelay.blocks.registry import block
 from memrelay.blocks.templates import PromptTemplate
 from memrelay.bus.message import Message
@@ -72,20 +73,6 @@ def _parse_tools(value: Any) -> Any:
     return tuple(dict.fromkeys(TOOL_NAMES.get(name, name) for name in names))
 
 
-def _check_url(url: str) -> str:
-    try:
-        parts = urlsplit(url)
-        is_valid = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        is_valid = False
-    if not is_valid or parts.username or parts.query or parts.fragment or not url.isprintable():
-        raise ValueError(
-            "must be the URL of an OpenAI-compatible API, such as https://api.openai.com/v1, "
-            "without a key"
-        )
-    return url
-
-
 def _check_template(source: str) -> str:
     PromptTemplate(source)
     return source
@@ -94,7 +81,6 @@ def _check_template(source: str) -> str:
 Tools = Annotated[
     tuple[Tool, ...], BeforeValidator(_parse_tools, json_schema_input_type=tuple[str, ...] | str)
 ]
-Url = Annotated[str, AfterValidator(_check_url)]
 Prompt = Annotated[str, AfterValidator(_check_template)]
 Percent = Annotated[int, Field(ge=1, le=100)]
 Count = Annotated[int, Field(ge=1)]

@@ -45,6 +45,7 @@ from memrelay.memory.models.endpoints.endpoints import (
     EndpointView,
     TestSent,
 )
+from memrelay.memory.models.extraction.status import ExtractionStatus
 from memrelay.memory.models.inputs.listing import InputList
 from memrelay.memory.models.langgraph.items import FoundRecords, PutOutput, Removed, Scopes, Touched
 from memrelay.memory.models.named_memories.entries import EntryPage
@@ -379,6 +380,11 @@ class RemoteEvents(Noun):
             where: JsonObjects = (), select: Strings = (), order_by: Any | None = None,
             limit: int = 100, offset: int = 0, reduce: Any | None = None) -> EventPage:
         """Find events by their fields, or aggregate them."""
+
+class RemoteExtraction(Noun):
+    """The operations on extraction, for the async client."""
+    async def status(self, pipeline: str, *, store: str = "") -> ExtractionStatus:
+        """Return how far the blocks `extract` and `summarize` have read, and what became of it."""
 
 class RemoteFacts(Noun):
     """The operations on facts, for the async client."""
@@ -1046,6 +1052,7 @@ class RemoteNouns:
     entries: RemoteEntries
     episodes: RemoteEpisodes
     events: RemoteEvents
+    extraction: RemoteExtraction
     facts: RemoteFacts
     grants: RemoteGrants
     graph: RemoteGraph
@@ -1301,6 +1308,11 @@ class BlockingEvents(Noun):
             where: JsonObjects = (), select: Strings = (), order_by: Any | None = None,
             limit: int = 100, offset: int = 0, reduce: Any | None = None) -> EventPage:
         """Find events by their fields, or aggregate them."""
+
+class BlockingExtraction(Noun):
+    """The operations on extraction, for the blocking client."""
+    def status(self, pipeline: str, *, store: str = "") -> ExtractionStatus:
+        """Return how far the blocks `extract` and `summarize` have read, and what became of it."""
 
 class BlockingFacts(Noun):
     """The operations on facts, for the blocking client."""
@@ -1960,6 +1972,7 @@ class BlockingNouns:
     entries: BlockingEntries
     episodes: BlockingEpisodes
     events: BlockingEvents
+    extraction: BlockingExtraction
     facts: BlockingFacts
     grants: BlockingGrants
     graph: BlockingGraph
@@ -2191,6 +2204,11 @@ class EmbeddedEvents(Noun):
             select: Strings = (), order_by: Any | None = None, limit: int = 100, offset: int = 0,
             reduce: Any | None = None) -> EventPage:
         """Find events by their fields, or aggregate them."""
+
+class EmbeddedExtraction(Noun):
+    """The operations on extraction, for the embedded store."""
+    def status(self) -> ExtractionStatus:
+        """Return how far the blocks `extract` and `summarize` have read, and what became of it."""
 
 class EmbeddedFacts(Noun):
     """The operations on facts, for the embedded store."""
@@ -2759,6 +2777,7 @@ class EmbeddedNouns:
     entries: EmbeddedEntries
     episodes: EmbeddedEpisodes
     events: EmbeddedEvents
+    extraction: EmbeddedExtraction
     facts: EmbeddedFacts
     grants: EmbeddedGrants
     graph: EmbeddedGraph
@@ -2993,6 +3012,11 @@ class AsyncEvents(Noun):
             select: Strings = (), order_by: Any | None = None, limit: int = 100, offset: int = 0,
             reduce: Any | None = None) -> EventPage:
         """Find events by their fields, or aggregate them."""
+
+class AsyncExtraction(Noun):
+    """The operations on extraction, for the async block."""
+    async def status(self) -> ExtractionStatus:
+        """Return how far the blocks `extract` and `summarize` have read, and what became of it."""
 
 class AsyncFacts(Noun):
     """The operations on facts, for the async block."""
@@ -3566,6 +3590,7 @@ class AsyncNouns:
     entries: AsyncEntries
     episodes: AsyncEpisodes
     events: AsyncEvents
+    extraction: AsyncExtraction
     facts: AsyncFacts
     grants: AsyncGrants
     graph: AsyncGraph

@@ -411,6 +411,7 @@ INPUTS: dict[str, tuple[Json, ...]] = {
     "turns.list": (THREAD,),
     "turns.pop": (THREAD,),
     "turns.threads": ({},),
+    "extraction.status": ({},),
     "memory_tool.read": (AGENT | {"arguments": {"action": "list"}}, *LARGE_TOOL_CALLS),
     "memory_tool.write": (AGENT | {"arguments": TOOL_PUT}, *LARGE_TOOL_CALLS),
     "procedures.delete_many": ({"ids": ["$procedure"]},),

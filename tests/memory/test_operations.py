@@ -25,7 +25,9 @@ from memrelay.memory.search.text.languages import DEFAULT_LANGUAGE
 from tests.architecture.source import packages
 
 # Nouns without a plural.
-NOUNS_OF_ONE = ("assembly", "graph", "knowledge", "knowledge_graph", "kv", "memory_tool")
+NOUNS_OF_ONE = (
+    *("assembly", "extraction", "graph", "knowledge", "knowledge_graph", "kv", "memory_tool"),
+)
 
 # The operations of memories and entries: verb -> (access, mutates).
 CRUD = {
@@ -234,6 +236,7 @@ EXPECTED = {
     "turns.list": ("read", False),
     "turns.pop": ("delete", True),
     "turns.threads": ("read", False),
+    "extraction.status": ("read", False),
     "users.merge": ("write", True),
     "users.update": ("write", True),
 }

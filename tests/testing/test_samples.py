@@ -189,6 +189,37 @@ def test_assistant_answers_with_a_model() -> None:
         assert p.store("memories").users.list().total == 1
 
 
+def test_chat_with_summary_works_with_and_without_a_model() -> None:
+    with test_pipeline("chat_with_summary") as p:
+        dead = {"error": "no model", "is_rejected": False, "ended_at_ms": 0}
+        p.answer("facts", dead)
+        p.answer("summaries", dead)
+        for number in range(10):
+            p.say(f"My cat {number} sleeps", username="Ada")
+        p.advance("61s")
+        (summary, latest) = texts(p.say("/context"))
+        (found,) = p.say("/recall cat 7")
+
+        assert summary == "" and latest.count("Ada: My cat") == 10
+        assert "turn: My cat 7 sleeps" in found.text
+
+        facts = '{"facts": [{"text": "Ada has ten cats", "turns": [1, 2]}]}'
+        p.answer("facts", {"text": facts, "tokens": 9, "ended_at_ms": 0})
+        p.answer("summaries", {"text": "Ada told of ten cats.", "tokens": 9, "ended_at_ms": 0})
+        p.advance("3min")
+        (summary, _) = texts(p.say("/context"))
+        (found,) = p.say("/recall How many cats has Ada?")
+
+        assert summary == "Summary: Ada told of ten cats.\n"
+        assert "entry: Ada has ten cats" in found.text
+        store = p.store("memories")
+        assert store.records.list(kind="turn").total == 10
+        store.turns.clear(thread="test/talk")
+        assert store.records.list(kind="summary").total == 0
+        assert store.records.list(kind="entry").total == 0
+        assert p.dead_letters == []
+
+
 def test_github_keeps_events_with_all_fields() -> None:
     with test_pipeline("webhooks/github") as p:
         p.webhook("github", ISSUE, event="issues")

@@ -93,6 +93,7 @@ def test_every_operation_has_its_derived_route_and_access(tmp_path: object) -> N
             )
         ],
         *[("POST", f"/{path}") for path in KNOWLEDGE],
+        ("POST", "/extraction/status"),
         ("GET", "/items"),
         ("GET", "/changes"),
         ("GET", "/inputs"),

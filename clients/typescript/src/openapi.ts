@@ -869,6 +869,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/pipelines/{uid}/extraction/status": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Return how far the blocks `extract` and `summarize` have read, and what became of it. */
+        post: operations["extraction.status"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/pipelines/{uid}/facts": {
         parameters: {
             query?: never;
@@ -4610,6 +4627,58 @@ export interface components {
             id: string;
             /** Text */
             text: string;
+        };
+        /** @description The agents of a store that read its turns. */
+        ExtractionStatus: {
+            /** Items */
+            items: components["schemas"]["ExtractorView"][];
+        };
+        /** @description What an agent with the block `extract` or `summarize` has done. Counts are totals. */
+        ExtractorView: {
+            /** Pipeline */
+            pipeline: string;
+            /** Agent */
+            agent: string;
+            /** Block */
+            block: string;
+            /** Is Waiting */
+            is_waiting: boolean;
+            /** Turns Waiting */
+            turns_waiting: number;
+            /** Batches */
+            batches: number;
+            /** Created */
+            created: number;
+            /** Updated */
+            updated: number;
+            /** Skipped */
+            skipped: number;
+            /** Held */
+            held: number;
+            /** Refused */
+            refused: number;
+            /** Invalid */
+            invalid: number;
+            /** Rejected */
+            rejected: number;
+            /** Rejected Turns */
+            rejected_turns: number;
+            /** Calls Left */
+            calls_left: number;
+            /** Tokens Left */
+            tokens_left: number | null;
+            /** Period Ends At */
+            period_ends_at: string | null;
+            /** Failures */
+            failures: number;
+            /** Retry At */
+            retry_at: string | null;
+            /** Last Error */
+            last_error: string;
+            /** Last Error At */
+            last_error_at: string | null;
+            /** Last Run At */
+            last_run_at: string | null;
         };
         /** @description A fact. */
         Fact: {
@@ -12534,6 +12603,32 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["EventPage"];
+                };
+            };
+        };
+    };
+    "extraction.status": {
+        parameters: {
+            query?: {
+                /** @description The memory_id of one of the bundle's stores. The default is the first store. */
+                store?: string;
+            };
+            header?: never;
+            path: {
+                /** @description The pipeline's uid. */
+                uid: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ExtractionStatus"];
                 };
             };
         };

@@ -16,6 +16,7 @@ export const ROUTES: Record<string, Record<string, string>> = {
   entries: { create: "!", delete: "!id", get: "id", list: "", merge: "!id", update: "!id" },
   episodes: { add: "!id", begin: "!", complete: "!id", delete_many: "!", get: "id", list: "", rate: "!id" },
   events: { append: "!", query: "" },
+  extraction: { status: "" },
   facts: { delete: "!id", delete_many: "!", get: "key", list: "", recall: "!key", search: "", set: "!key" },
   grants: { list: "", remove: "!=", set: "!=" },
   graph: { add_edges: "!", add_nodes: "!", delete_edge: "!id", delete_node: "!id", expand: "", get_node: "id", list_edges: "", list_nodes: "", subgraph: "", update_node: "!id" },

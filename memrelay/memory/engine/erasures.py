@@ -162,6 +162,7 @@ class Erasures:
             left_over = "; ".join(
                 kept for model in self._models() if (kept := model.describe_kept(matcher))
             )
+        guids = self._with_dependents(guids)
         for guid in guids:
             place = next(stored_records(self._connection, " WHERE guid = ?", [guid]), None)
             self._note([("guid", guid), *dict.fromkeys(self._all_wanted(guid, place, quotes))])
@@ -179,6 +180,13 @@ class Erasures:
         self._records.complete()
         self._records.expiry.reset()
         return records, versions
+
+    def _with_dependents(self, guids: Sequence[str]) -> list[str]:
+        """Return records to erase, and those that were made of them."""
+        found = dict.fromkeys(guids)
+        for model in self._models():
+            found |= dict.fromkeys(model.take_dependents(guids))
+        return list(found)
 
     def erase_elsewhere(self, matcher: Matcher) -> None:
         """Delete what the matcher finds in the tables of models that are no records."""
@@ -304,6 +312,10 @@ class ModelErasure(StoreTable):
     def describe_kept(self, matcher: Matcher) -> str:
         """Return where the matcher still finds something, which the caller has to change, or ""."""
         return ""
+
+    def take_dependents(self, guids: Sequence[str]) -> list[str]:
+        """Return further records that have to be erased with these, and forget how they depend."""
+        return []
 
     def forget_record(self, record: State) -> None:
         """Delete what belongs to an erased record."""

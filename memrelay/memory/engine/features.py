@@ -18,9 +18,11 @@ if TYPE_CHECKING:
     from memrelay.memory.engine.versions import State
 
 FEED, INPUTS, CAUSES, POLICIES = "feed", "inputs", "causes", "policies"
-RECEIPTS, VIEWS = "receipts", "views"
+RECEIPTS, VIEWS, EXTRACTION = "receipts", "views", "extraction"
 # The class of each feature, in the order in which its hooks are called.
 FEATURES: dict[str, str] = {
+    # It deletes before the commit, which the others note.
+    EXTRACTION: "memrelay.memory.models.extraction.feature:Evidence",
     FEED: "memrelay.memory.engine.feed:ChangeFeed",
     INPUTS: "memrelay.memory.models.inputs.feature:KeptInputs",
     CAUSES: "memrelay.memory.models.endpoints.causes:ChangeCauses",

@@ -30,6 +30,7 @@ MODELS = (
     "memrelay.memory.models.views",
     "memrelay.memory.models.consolidation",
     "memrelay.memory.models.turns",
+    "memrelay.memory.models.extraction",
 )
 
 

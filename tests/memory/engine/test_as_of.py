@@ -65,6 +65,8 @@ DROP TABLE IF EXISTS view_members;
 DROP TABLE IF EXISTS view_counts;
 DROP TABLE IF EXISTS consolidation_passes;
 DROP TABLE IF EXISTS consolidation_findings;
+DROP TABLE IF EXISTS evidence;
+DROP TABLE IF EXISTS extractors;
 DROP TABLE moments;
 ALTER TABLE commits DROP COLUMN changes;
 ALTER TABLE appended DROP COLUMN born;

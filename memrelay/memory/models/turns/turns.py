@@ -283,7 +283,7 @@ def list_turns(tx: Transaction, request: ListTurns, context: Context) -> TurnPag
     thread, equal = _find_place(request)
     table = tx.table(TurnTable)
     stored = table.newest(thread, equal, request.limit + 1, request.before)
-    views = (_view(one.state) for one in stored)
+    views = (view_turn(one.state) for one in stored)
     page, has_more = take_page(views, request.limit, context.result_bytes)
     if has_more:
         # Turns at one position stay together, because the next page begins before it.
@@ -293,7 +293,7 @@ def list_turns(tx: Transaction, request: ListTurns, context: Context) -> TurnPag
     return TurnPage(tuple(reversed(page)), page[-1].seq if has_more else None)
 
 
-def _view(state: State) -> TurnView:
+def view_turn(state: State) -> TurnView:
     """Return a turn as the operations show it. Raises RecordDamaged."""
     data = parse_data(state.data, state.guid)
     content, item = state.content, data.get(ITEM)
@@ -354,7 +354,7 @@ def pop(tx: Transaction, request: PopTurns, context: Context) -> PoppedTurns:
     table = tx.table(TurnTable)
     thread, equal = _find_place(request)
     newest = list(table.newest(thread, equal, request.count))
-    page, _ = take_page([_view(one.state) for one in newest], MOST, context.result_bytes)
+    page, _ = take_page([view_turn(one.state) for one in newest], MOST, context.result_bytes)
     for stored in newest[: len(page)]:
         table.delete(stored)
     return PoppedTurns(tuple(reversed(page)))
@@ -434,7 +434,7 @@ def list_threads(tx: Transaction, request: ListThreads, context: Context) -> Thr
     threads = tx.table(TurnTable).threads(request.after, _make_filters(request.kind, request.user))
     for looked_at, (name, summary) in enumerate(threads, 1):
         if summary is not None:
-            view = _view(summary.newest)
+            view = view_turn(summary.newest)
             first_at = format_time(summary.first_at)
             items.append(ThreadView(name, view.user, view.agent, first_at, view.at))
         if len(items) == request.limit or looked_at == MOST:
