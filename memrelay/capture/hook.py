@@ -130,13 +130,12 @@ def make_turn(
     """Return the turn of an event, with a margin after its `limit`; None if it has no text."""
     session = first_text(payload, "conversation_id", "session_id") or "unknown"
     # Without an id of the turn, the time tells repeated prompts apart.
-    turn_ids = ("turn_id", "prompt_id", "generation_id", "timestamp")
-    if kind == RESULT:
-        turn_ids = ("tool_use_id", *turn_ids)
+    own_id = first_text(payload, "tool_use_id") if kind == RESULT else ""
+    turn_id = own_id or first_text(payload, "turn_id", "prompt_id", "generation_id", "timestamp")
     turn = {
         "tool": tool,
         "session": session[:MAX_NAME],
-        "turn": (first_text(payload, *turn_ids) or str(time.time_ns()))[:MAX_NAME],
+        "turn": (turn_id or str(time.time_ns()))[:MAX_NAME],
         "role": kind,
         "at": time.time_ns() // 1_000_000,
         "limit": MAX_TEXT,
@@ -150,15 +149,12 @@ def make_turn(
 
 
 def add_result(turn: dict[str, Any], payload: dict[str, Any], is_whole: bool) -> dict[str, Any]:
-    """Return the turn of a result: the name of the tool, its exit code and the begin of its text."""
+    """Return the turn of a result: name of the tool, exit code and begin of its text."""
     result = next(
         (payload[key] for key in ("tool_response", "tool_output", "error") if payload.get(key)), ""
     )
     if isinstance(result, str) and result[:1] == "{":
-        try:
-            result = json.loads(result)
-        except ValueError:
-            pass
+        result = parse(result.encode()) or result
     name = first_text(payload, "tool_name")[:MAX_NAME] or "tool"
     code = find_exit(payload, result)
     title = f"{name} exit {code}"
@@ -399,7 +395,7 @@ class Ignored:
 
     def has_folder(self, folder: str) -> bool:
         """Return whether the user's list has a folder or one above it."""
-        return is_ignored(folder.strip("/").split("/") + [""], lambda _: self._listed)
+        return is_ignored([*folder.strip("/").split("/"), ""], lambda _: self._listed)
 
     def has_any(self, files: list[str]) -> bool:
         """Return whether one of the files must not be captured."""
@@ -479,7 +475,7 @@ def matches(pattern: list[str], parts: list[str]) -> bool:
 
 
 def matches_name(pattern: str, name: str) -> bool:
-    """Return whether a name matches a pattern with `*`, `?` and `[...]`, in linear time for most."""
+    """Return whether a name matches a pattern with `*`, `?` and `[...]`."""
     if not any(one in pattern for one in "*?["):
         return name == pattern
     head, _, tail = pattern.partition("*")
