@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 YARDSTICK = ROOT / "benchmarks" / "yardstick"  # an exact copy of fixed programs
 PACKAGES = (
     *("guarded_http", "memory", "bus", "agents", "blocks", "pipelines", "worker", "web", "cli"),
-    *("tracing", "questions"),
+    *("tracing", "questions", "capture"),
     *("client", "embedded", "integrations", "rehearsal", "testing"),
 )
 
