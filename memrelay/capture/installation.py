@@ -11,6 +11,7 @@ import shlex
 import shutil
 import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -119,6 +120,8 @@ class Installation:
         kept = backup if backup.exists() and not restored else None
         if restored:
             backup.unlink(missing_ok=True)
+            with suppress(OSError):  # backups of other tools
+                backup.parent.rmdir()
         return Change(settings, original != current, kept, restored)
 
     def _make_text(self, tool: Tool, settings: Path, original: str) -> str:
@@ -144,6 +147,9 @@ class Installation:
         records = {name: one for name, one in self._read_records().items() if name != tool.name}
         if record is not None:
             records[tool.name] = record
+        if not records:
+            (self._paths.config / RECORDS).unlink(missing_ok=True)
+            return
         make_private_folder(self._paths.config)
         data = json.dumps({name: asdict(one) for name, one in sorted(records.items())}, indent=2)
         write_private(self._paths.config / RECORDS, data.encode() + b"\n")

@@ -12,6 +12,7 @@ CLAUDE_CODE = HooksFile(
         "SessionStart": "",
         "UserPromptSubmit": "",
         "PostToolUse": "*",
+        "PostToolUseFailure": "*",
         "Stop": "",
         "SessionEnd": "",
     },

@@ -11,6 +11,7 @@ CURSOR = HooksFile(
         "sessionStart": "",
         "beforeSubmitPrompt": "",
         "postToolUse": "",
+        "postToolUseFailure": "",
         "afterAgentResponse": "",
         "sessionEnd": "",
     },

@@ -2,60 +2,26 @@
 
 import os
 import pwd
-import shutil
 import sys
-import time
-from collections.abc import Sequence
-from dataclasses import replace
+from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
-from urllib.error import HTTPError, URLError
-from urllib.parse import quote, urlsplit
-from urllib.request import ProxyHandler, Request, build_opener
+from typing import Annotated, Any
 
-import orjson
 import typer
 
-from memrelay.capture.configuration import (
-    BadConfiguration,
-    Configuration,
-    Paths,
-    copy_hook,
-    find_paths,
-    load as load_configuration,
-    read_key,
-    save,
-)
+from memrelay.capture import configuration as saved
+from memrelay.capture.configuration import BadConfiguration, Configuration, Paths
 from memrelay.capture.installation import CannotChange, Installation
+from memrelay.capture.spool import Spool
 from memrelay.capture.tools import TOOLS, Tool
 from memrelay.capture.tools.tool import SettingsFault
-from memrelay.cli.composition import (
-    fail,
-    find_pipeline,
-    make_catalog,
-    make_local_url,
-    note,
-    run,
-    run_with_settings,
-)
-from memrelay.cli.imports import load
+from memrelay.cli.capture_target import Options, ask, choose, probe, revoke
+from memrelay.cli.composition import fail, note
 from memrelay.cli.options import Json, complete_pipelines
-from memrelay.cli.settings import Settings, process_environment
+from memrelay.cli.settings import process_environment
 from memrelay.cli.terminal.output import print_json, print_line
-from memrelay.installation import PROGRAM, sample
-from memrelay.memory.control.catalog import Catalog, Deployed, catalog_exists
-from memrelay.memory.control.key_requests import KeyRequest, create_key
-from memrelay.memory.control.keys import FORM
-from memrelay.pipelines.check import check
-
-SAMPLE = "coding_memory.json"
-# Blocks whose store is meant for turns.
-TURN_BLOCKS = ("memory_turn", "extract", "summarize")
-KEY_NAME, SCOPES = "capture", ("write", "search")
-LOOPBACK = ("127.0.0.1", "::1", "localhost")
-PROBE_TIMEOUT_S = 5.0
-MAX_ANSWER_BYTES = 1 << 16
-STDIN = "-"
+from memrelay.cli.terminal.readable import counted, table
+from memrelay.memory.engine.timestamps import format_time
 
 ToolName = Annotated[
     str, typer.Argument(metavar="TOOL", help=f"The coding tool: {', '.join(TOOLS)}.")
@@ -73,7 +39,8 @@ PipelineOption = Annotated[
     ),
 ]
 Store = Annotated[
-    str, typer.Option(metavar="MEMORY_ID", help="The store of the turns. By default the pipeline's.")
+    str,
+    typer.Option(metavar="MEMORY_ID", help="The store of the turns. By default the pipeline's."),
 ]
 User = Annotated[
     str,
@@ -105,19 +72,6 @@ Ignore = Annotated[
 ]
 
 
-class Options(NamedTuple):
-    """What the command line asks for; "" and None for nothing."""
-
-    url: str
-    pipeline: str
-    store: str
-    user: str
-    file: Path | None
-    key_file: str
-    tool_results: bool | None
-    ignore: Sequence[str] | None
-
-
 def install(
     tool: ToolName,
     *,
@@ -141,10 +95,12 @@ def install(
     try:
         installation.check(installed)
         before = _load(paths)
-        configuration, key = _choose(options, before, paths)
-        _probe(configuration, key or read_key(paths))
-        hook = copy_hook(paths)
-        save(paths, configuration, key)
+        configuration, key = choose(options, before, paths)
+        probe(configuration, key or saved.read_key(paths))
+        hook = saved.copy_hook(paths)
+        saved.save(paths, configuration, key or None)
+        if key == "":
+            paths.key.unlink(missing_ok=True)
         change = installation.install(installed)
         notes = installed.list_notes(change.settings)
     except (BadConfiguration, CannotChange, SettingsFault) as error:
@@ -156,14 +112,16 @@ def install(
         "backup": str(change.backup) if change.backup else None,
         "hook": str(hook),
         **_describe(configuration),
-        "key": (read_key(paths)[:15] or None),
+        "key": (saved.read_key(paths)[:15] or None),
     }
     if as_json or not sys.stdout.isatty():
         print_json(made)
     else:
         target = configuration.file or f"pipeline {configuration.pipeline} on {configuration.url}"
         print_line(f"{installed.title} now stores its sessions in {target}.")
-        print_line(f"Changed: {change.settings}" + f" (backup: {change.backup})" * bool(change.backup))
+        print_line(
+            f"Changed: {change.settings}" + f" (backup: {change.backup})" * bool(change.backup)
+        )
     for one in notes:
         note(one)
 
@@ -199,6 +157,81 @@ def uninstall(tool: ToolName, *, as_json: Json = False) -> None:
         print_line(f"{change.settings} has no entries of Memrelay.")
 
 
+def status(*, as_json: Json = False) -> None:
+    """Show which tools have the hook, where turns go, and what waits in the spool."""
+    paths, installation = _open()
+    try:
+        tools = [_describe_tool(installation, tool) for tool in TOOLS.values()]
+        configuration = _load(paths)
+    except (BadConfiguration, CannotChange) as error:
+        fail(str(error))
+    state = Spool(paths).state()
+    reached = _reach(configuration, saved.read_key(paths)) if configuration else "not configured"
+    answer = {
+        "tools": tools,
+        **(_describe(configuration) if configuration else {}),
+        "reached": reached,
+        "waiting": state.waiting,
+        "spool_bytes": state.size,
+        "dropped": state.dropped,
+        "refused": state.refused,
+        "last_delivery": _find_last_delivery(paths),
+        "last_problem": _find_last_problem(paths),
+    }
+    if as_json or not sys.stdout.isatty():
+        print_json(answer)
+        return
+    rows = [("TOOL", "INSTALLED", "SETTINGS")]
+    rows += [(one["tool"], "yes" if one["installed"] else "no", one["settings"]) for one in tools]
+    for line in table(rows):
+        print_line(line)
+    target = configuration and (configuration.file or configuration.url)
+    print_line(f"Target: {target or 'none'} ({reached})")
+    print_line(
+        f"Spool: {counted(state.waiting, 'turn')} waiting ({state.size} bytes), {state.dropped} "
+        f"dropped, {state.refused} refused; last delivery {answer['last_delivery'] or 'never'}"
+    )
+    if answer["last_problem"]:
+        print_line(f"Last problem: {answer['last_problem']}")
+
+
+def _describe_tool(installation: Installation, tool: Tool) -> dict[str, Any]:
+    """Return whether a tool has the hook; invalid settings are its `problem`."""
+    settings = {"tool": tool.name, "settings": str(installation.find_settings(tool))}
+    try:
+        return {"installed": installation.is_installed(tool), **settings}
+    except CannotChange as error:
+        return {"installed": False, **settings, "problem": str(error)}
+
+
+def _reach(configuration: Configuration, key: str) -> str:
+    """Return `ok`, or why turns cannot be delivered now."""
+    if configuration.file:
+        return "ok" if Path(configuration.file).is_file() else "the file does not exist"
+    code, reason = ask(configuration, key)
+    return "ok" if 200 <= code < 300 else reason or f"the server answered {code}"
+
+
+def _find_last_delivery(paths: Paths) -> str | None:
+    """Return the time at which the sender last noted its position."""
+    try:
+        at_ms = (paths.state / "offset.json").stat().st_mtime_ns // 1_000_000
+    except FileNotFoundError:
+        return None
+    return format_time(at_ms)
+
+
+def _find_last_problem(paths: Paths) -> str | None:
+    """Return the last line of the log, if nothing was delivered since."""
+    noted = paths.state / "offset.json"
+    if not paths.log.exists():
+        return None
+    if noted.exists() and noted.stat().st_mtime_ns > paths.log.stat().st_mtime_ns:
+        return None
+    lines = paths.log.read_text(errors="replace").splitlines()
+    return lines[-1] if lines else None
+
+
 def _find_tool(name: str) -> Tool:
     if name not in TOOLS:
         fail(f"unknown tool {name!r}; choose one of {', '.join(TOOLS)}")
@@ -208,12 +241,12 @@ def _find_tool(name: str) -> Tool:
 def _open() -> tuple[Paths, Installation]:
     environ = process_environment()
     home = Path(environ.get("HOME") or pwd.getpwuid(os.getuid()).pw_dir)
-    paths = find_paths(environ, home)
+    paths = saved.find_paths(environ, home)
     return paths, Installation(paths, environ, home)
 
 
 def _load(paths: Paths) -> Configuration | None:
-    return load_configuration(paths) if paths.configuration.exists() else None
+    return saved.load(paths) if paths.configuration.exists() else None
 
 
 def _describe(configuration: Configuration) -> dict[str, Any]:
@@ -221,188 +254,14 @@ def _describe(configuration: Configuration) -> dict[str, Any]:
     return {name: getattr(configuration, name) for name in names}
 
 
-def _choose(
-    options: Options, before: Configuration | None, paths: Paths
-) -> tuple[Configuration, str | None]:
-    """Return the new configuration, and a new key or None to keep the present one."""
-    if options.file and (options.url or options.pipeline or options.key_file or options.store):
-        fail("give either --file, or a server with --url, --pipeline, --store and --key-file")
-    base = before or Configuration(user=pwd.getpwuid(os.getuid()).pw_name)
-    chosen = replace(
-        base,
-        user=options.user or base.user,
-        tool_results=base.tool_results if options.tool_results is None else options.tool_results,
-        ignore=base.ignore if options.ignore is None else tuple(options.ignore),
-        python=sys.executable,
-    )
-    if options.file:
-        file = options.file.expanduser().absolute()
-        run_with_settings(lambda settings: _make_file(file))
-        return replace(chosen, file=str(file), url="", pipeline="", store=""), ""
-    is_asked = options.url or options.pipeline or options.store or options.key_file
-    if before is not None and not is_asked:
-        return chosen, None
-    return run(lambda settings: _choose_server(settings, options, chosen, paths))
-
-
-def _make_file(file: Path) -> None:
-    with load("memrelay.embedded.store").open_store(file, embedder="none"):
-        pass
-
-
-async def _choose_server(
-    settings: Settings, options: Options, chosen: Configuration, paths: Paths
-) -> tuple[Configuration, str | None]:
-    url = (options.url or chosen.url or make_local_url(settings)).rstrip("/")
-    key = _read_key_file(options.key_file) if options.key_file else None
-    if not _is_local(url) or not catalog_exists(settings.memory.root, settings.storage.url):
-        return _choose_remote(settings, url, options, chosen, key)
-    async with make_catalog(settings) as catalog:
-        deployed, store = await _find_target(catalog, options.pipeline or chosen.pipeline)
-        if key is None:
-            key = await _make_key(catalog, deployed.uid, read_key(paths))
-    store = options.store or store
-    return replace(chosen, url=url, file="", pipeline=deployed.uid, store=store), key
-
-
-def _choose_remote(
-    settings: Settings, url: str, options: Options, chosen: Configuration, key: str | None
-) -> tuple[Configuration, str | None]:
-    """Return the configuration for a server whose data are not on this machine."""
-    pipeline = options.pipeline or chosen.pipeline
-    if not pipeline and not options.url:
-        fail(
-            f"nothing is stored in {settings.memory.root}: start `{PROGRAM} up` and run this "
-            "command in the same folder, or name a server with --url, --pipeline and --key-file, "
-            "or a store file with --file"
-        )
-    if not pipeline:
-        fail(f"name the pipeline on {url} with --pipeline UID")
-    is_same = url == chosen.url and pipeline == chosen.pipeline
-    store = options.store or (chosen.store if is_same else "")
-    return replace(chosen, url=url, file="", pipeline=pipeline, store=store), key
-
-
-def _is_local(url: str) -> bool:
-    return (urlsplit(url).hostname or "") in LOOPBACK
-
-
-def _read_key_file(name: str) -> str:
-    text = (sys.stdin if name == STDIN else Path(name).expanduser().open()).read(1000).strip()
-    if not text or len(text.split()) > 1:
-        fail(f"{'stdin' if name == STDIN else name} must hold one key, like mr_ID_SECRET")
-    return text
-
-
-async def _find_target(catalog: Catalog, name: str) -> tuple[Deployed, str]:
-    """Return the pipeline, and its store for turns; "" for its first store."""
-    if name:
-        deployed = await find_pipeline(catalog, name)
-        return deployed, await _find_turn_store(catalog, deployed)
-    fitting = [
-        (deployed, store)
-        for deployed in await catalog.active()
-        if (store := await _find_turn_store(catalog, deployed))
-    ]
-    if len(fitting) == 1:
-        return fitting[0]
-    if not fitting:
-        fail(
-            f"no pipeline here has a store for turns: deploy the sample with `{PROGRAM} deploy "
-            f"{sample(SAMPLE)}` and try again, or name a pipeline with --pipeline"
-        )
-    names = ", ".join(f"{one.name} ({one.uid})" for one, _ in fitting)
-    fail(f"several pipelines have a store for turns; choose one with --pipeline: {names}")
-
-
-async def _find_turn_store(catalog: Catalog, deployed: Deployed) -> str:
-    checked = check(await catalog.source(deployed.hash) or b"", uid=deployed.uid)
-    agents = checked.bundle.agents if checked.bundle else ()
-    return next((one.args.store for one in agents if one.block.name in TURN_BLOCKS), "")
-
-
-async def _make_key(catalog: Catalog, uid: str, present: str) -> str | None:
-    """Return a new key, None to keep the present one or if the server needs none."""
-    now_ms = time.time_ns() // 1_000_000
-    keys = {key.id: key for key in await catalog.keys.every()}
-    if not keys:
-        note(
-            "no key exists, so the server accepts every program on this machine; after the first "
-            "`memrelay keys create`, install again to make a key for capture"
-        )
-        return None
-    found = FORM.fullmatch(present)
-    key = keys.get(found[1]) if found else None
-    if key and uid in key.pipelines and key.scopes.issuperset(SCOPES) and not key.fault(now_ms):
-        return None
-    created = await create_key(catalog, KeyRequest(KEY_NAME, SCOPES, [uid]), now_ms)
-    return created.text
-
-
-def _probe(configuration: Configuration, key: str) -> None:
-    """End the command if the server refuses the key, the pipeline or the store.
-
-    A server that does not answer is only noted: the turns wait for it.
-    """
-    if configuration.file:
-        return
-    status, text = _ask(configuration, key)
-    if status == 0:
-        note(f"{configuration.url} does not answer ({text}); turns wait until it does")
-    elif status in (401, 403):
-        fail(f"{configuration.url} refused: {text}. Give another key with --key-file")
-    elif status >= 400:
-        fail(f"{configuration.url} refused: {text}. Nothing was changed")
-
-
-def _ask(configuration: Configuration, key: str) -> tuple[int, str]:
-    """Return the status and reason of a call of `capture.context`; 0 without an answer."""
-    store = f"?store={quote(configuration.store, safe='')}" if configuration.store else ""
-    pipeline = quote(configuration.pipeline, safe="")
-    url = f"{configuration.url}/v1/pipelines/{pipeline}/capture/context{store}"
-    headers = {"Content-Type": "application/json"}
-    headers |= {"Authorization": f"Bearer {key}"} if key else {}
-    body = orjson.dumps({"project": "memrelay", "user": configuration.user})
-    # A proxy serves only servers on other machines.
-    handlers = [ProxyHandler({})] if _is_local(configuration.url) else []
-    opener = build_opener(*handlers)
-    try:
-        with opener.open(Request(url, body, headers), timeout=PROBE_TIMEOUT_S) as answer:
-            return answer.status, ""
-    except HTTPError as error:
-        with error:
-            return error.code, _read_reason(error.read(MAX_ANSWER_BYTES)) or str(error.reason)
-    except (URLError, OSError) as error:
-        return 0, str(getattr(error, "reason", error))
-
-
-def _read_reason(answer: bytes) -> str:
-    try:
-        value = orjson.loads(answer)
-    except orjson.JSONDecodeError:
-        return ""
-    return str(value.get("detail") or value.get("error") or "") if isinstance(value, dict) else ""
-
-
 def _remove_shared(paths: Paths) -> None:
-    """Revoke the key, if it was made here, and delete the copies of the hook and the settings."""
-    found = FORM.fullmatch(read_key(paths))
-    if found:
-        run(lambda settings: _revoke(settings, found[1]))
+    """Revoke the key, and delete the copies of the hook and the settings of capture."""
+    revoke(saved.read_key(paths))
     for path in (paths.hook, paths.patterns, paths.checks, paths.configuration, paths.key):
         path.unlink(missing_ok=True)
+    # The folder stays if it has backups, or files of the user.
+    with suppress(OSError):
+        paths.config.rmdir()
 
 
-async def _revoke(settings: Settings, ident: str) -> None:
-    if not catalog_exists(settings.memory.root, settings.storage.url):
-        note(f"revoke the key on its server: `memrelay keys revoke {ident}`")
-        return
-    async with make_catalog(settings) as catalog:
-        names = {key.id: key.name for key in await catalog.keys.every()}
-        if names.get(ident) == KEY_NAME:
-            await catalog.keys.revoke(ident, time.time_ns() // 1_000_000)
-        else:
-            note(f"the key {ident} stays valid; revoke it with `memrelay keys revoke {ident}`")
-
-
-capture = [install, uninstall]
+capture = [install, uninstall, status]
