@@ -103,7 +103,7 @@ def open_delivery(configuration: Configuration, paths: Paths) -> Delivery:
 def log(paths: Paths, text: str) -> None:
     """Append a line to the log of capture, which never has texts of a session."""
     is_full = paths.log.exists() and paths.log.stat().st_size > MAX_LOG
-    with paths.log.open("w" if is_full else "a", opener=open_private) as file:
+    with open(paths.log, "w" if is_full else "a", opener=open_private) as file:
         file.write(f"{time.strftime('%FT%T')} sender {text}\n")
 
 

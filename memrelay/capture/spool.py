@@ -142,7 +142,7 @@ class Spool:
     @contextmanager
     def _locked(self) -> Iterator[None]:
         path = self._paths.state / "spool.lock"
-        with path.open("a", opener=open_private) as file:
+        with open(path, "a", opener=open_private) as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
 
