@@ -173,20 +173,20 @@ async def _make_key(catalog: Catalog, uid: str, present: str) -> str | None:
     return created.text
 
 
-def probe(configuration: Configuration, key: str) -> None:
-    """End the command if the server refuses the key, the pipeline or the store.
+def probe(configuration: Configuration, key: str) -> str:
+    """Return why the server refuses the key, the pipeline or the store; "" if it accepts them.
 
     A server that does not answer is only noted: the turns wait for it.
     """
     if configuration.file:
-        return
+        return ""
     status, text = ask(configuration, key)
     if status == 0:
         note(f"{configuration.url} does not answer ({text}); turns wait until it does")
-    elif status in (401, 403):
-        fail(f"{configuration.url} refused: {text}. Give another key with --key-file")
-    elif status >= 400:
-        fail(f"{configuration.url} refused: {text}. Nothing was changed")
+        return ""
+    if status in (401, 403):
+        return f"{configuration.url} refused: {text}. Give another key with --key-file"
+    return f"{configuration.url} refused: {text}. Nothing was changed" if status >= 400 else ""
 
 
 def ask(configuration: Configuration, key: str) -> tuple[int, str]:

@@ -101,7 +101,15 @@ def test_a_full_spool_drops_and_counts_its_oldest_events(home: CaptureHome) -> N
 
 @pytest.mark.parametrize(
     "payload",
-    [b"", b"{", b"[]", b"{}", b'{"hook_event_name": 7}', b'{"hook_event_name": "Unknown"}', b"\xff"],
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"{}",
+        b'{"hook_event_name": 7}',
+        b'{"hook_event_name": "Unknown"}',
+        b"\xff",
+    ],
     ids=str,
 )
 def test_a_strange_payload_changes_nothing(payload: bytes, home: CaptureHome) -> None:

@@ -96,7 +96,10 @@ def install(
         installation.check(installed)
         before = _load(paths)
         configuration, key = choose(options, before, paths)
-        probe(configuration, key or saved.read_key(paths))
+        if fault := probe(configuration, saved.read_key(paths) if key is None else key):
+            if key and not key_file:
+                revoke(key)
+            fail(fault)
         hook = saved.copy_hook(paths)
         saved.save(paths, configuration, key or None)
         if key == "":
