@@ -67,20 +67,26 @@ ESCAPES = re.compile(r"(?<!\\)\\+(?:[bfnrt]|u[0-9A-Fa-f]{4})")
 
 
 class Folders:
-    """The folders of capture, by the variables of the environment."""
+    """The folders of capture: the settings with the hook, and the state with the spool."""
 
-    def __init__(self) -> None:
-        home = os.path.expanduser("~")
-        config = os.environ.get("XDG_CONFIG_HOME") or os.path.join(home, ".config")
-        state = os.environ.get("XDG_STATE_HOME") or os.path.join(home, ".local/state")
-        self.config = os.path.join(config, "memrelay", "capture")
-        self.state = os.path.join(state, "memrelay", "capture")
-        self.spool = os.path.join(self.state, "spool")
+    def __init__(self, config: str, state: str) -> None:
+        self.config, self.state = config, state
+        self.spool = os.path.join(state, "spool")
+
+
+def find_folders() -> Folders:
+    """Return the folders by the variables of the environment."""
+    home = os.path.expanduser("~")
+    config = os.environ.get("XDG_CONFIG_HOME") or os.path.join(home, ".config")
+    state = os.environ.get("XDG_STATE_HOME") or os.path.join(home, ".local/state")
+    return Folders(
+        os.path.join(config, "memrelay", "capture"), os.path.join(state, "memrelay", "capture")
+    )
 
 
 def main() -> None:
     """Handle one event, and end with 0 whatever happens."""
-    folders = Folders()
+    folders = find_folders()
     try:
         signal.signal(signal.SIGALRM, lambda *_: os._exit(0))
         signal.setitimer(signal.ITIMER_REAL, DEADLINE_S)
@@ -325,7 +331,7 @@ class Place:
     """The project and branch of a folder, read from the files of git without starting it."""
 
     def __init__(self, folder: str) -> None:
-        self.root, self.git, self.branch = folder, "", ""
+        self.folder, self.root, self.git, self.branch = folder, folder, "", ""
         for parent in list_parents(folder):
             git = os.path.join(parent, ".git")
             if os.path.exists(git):
@@ -364,7 +370,7 @@ def name_remote(url: str) -> str:
         host, _, path = url.partition("://")[2].partition("/")
         path = path if host else "/" + path
         host = host.rpartition("@")[2]
-        host = host if host.startswith("[") else host.partition(":")[0]
+        host = host.partition(":")[0]
     elif ":" in url.partition("/")[0]:
         host, _, path = url.partition(":")
         host = host.rpartition("@")[2]
@@ -402,7 +408,7 @@ class Ignored:
         return any(map(self._has, dict.fromkeys(files[:MAX_FILES])))
 
     def _has(self, name: str) -> bool:
-        path = os.path.normpath(os.path.join(self._place.root, os.path.expanduser(name)))
+        path = os.path.normpath(os.path.join(self._place.folder, os.path.expanduser(name)))
         if is_ignored(path.strip("/").split("/"), lambda _: self._listed):
             return True
         inside = os.path.relpath(path, self._place.root)

@@ -23,7 +23,7 @@ from memrelay.capture.delivery import (
     make_call,
     make_calls,
 )
-from memrelay.capture.spool import Batch, Spool, open_private, take_sender_lock
+from memrelay.capture.spool import Batch, SenderLock, Spool, open_private, take_sender_lock
 
 # Seconds between the attempts to reach a store.
 PAUSES_S = (0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
@@ -40,7 +40,7 @@ class Sender:
         self._spool, self._delivery, self._user = spool, delivery, user
         self._pauses_s = pauses_s
 
-    async def send_all(self, lock: int) -> None:
+    async def send_all(self, lock: SenderLock) -> None:
         """Deliver until the spool is empty, and release the lock of the sender.
 
         Raises NotDelivered and Misconfigured.
@@ -90,6 +90,8 @@ def main(arguments: Sequence[str], pauses_s: Sequence[float] = PAUSES_S) -> None
         asyncio.run(sender.send_all(lock))
     except (BadConfiguration, Misconfigured, NotDelivered) as error:
         log(paths, str(error))
+    finally:
+        lock.release()
 
 
 def open_delivery(configuration: Configuration, paths: Paths) -> Delivery:

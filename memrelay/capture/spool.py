@@ -52,6 +52,19 @@ class SpoolState:
     is_sending: bool
 
 
+class SenderLock:
+    """The lock that the sender holds while it runs."""
+
+    def __init__(self, file: int) -> None:
+        self._file = file
+
+    def release(self) -> None:
+        """Let another sender run. Calling it again has no effect."""
+        if self._file >= 0:
+            os.close(self._file)
+        self._file = -1
+
+
 class Spool:
     """The spool of a state folder. One sender at a time reads it."""
 
@@ -86,7 +99,7 @@ class Spool:
         kept = lines[-MAX_REFUSED:]
         write_private(self._refused, kept if kept == lines else kept.partition(b"\n")[2])
 
-    def end_if_empty(self, sender_lock: int) -> bool:
+    def end_if_empty(self, sender_lock: SenderLock) -> bool:
         """Delete the delivered segment and release the lock of the sender, unless events came.
 
         Both happen under the lock of the spool: a hook that appends later finds no sender.
@@ -96,7 +109,7 @@ class Spool:
                 return False
             for name in self._list_segments():
                 (self._paths.spool / name).unlink(missing_ok=True)
-            os.close(sender_lock)
+            sender_lock.release()
             return True
 
     def state(self) -> SpoolState:
@@ -110,9 +123,9 @@ class Spool:
                 file.seek(offset)
                 waiting += sum(1 for _ in file)
         counts = [self._read_count(name) for name in ("dropped", "refused")]
-        lock = take_sender_lock(self._paths) if self._paths.state.is_dir() else -1
-        if lock is not None and lock >= 0:
-            os.close(lock)
+        lock = take_sender_lock(self._paths)
+        if lock is not None:
+            lock.release()
         return SpoolState(waiting, size, counts[0], counts[1], lock is None)
 
     def _list_segments(self) -> list[str]:
@@ -147,8 +160,8 @@ class Spool:
             yield
 
 
-def take_sender_lock(paths: Paths) -> int | None:
-    """Return the file of the lock that the sender holds while it runs, None if one runs."""
+def take_sender_lock(paths: Paths) -> SenderLock | None:
+    """Return the lock of the sender, None if a sender runs."""
     make_private_folder(paths.state)
     file = os.open(paths.state / "sender.lock", os.O_RDWR | os.O_CREAT, 0o600)
     try:
@@ -156,7 +169,7 @@ def take_sender_lock(paths: Paths) -> int | None:
     except BlockingIOError:
         os.close(file)
         return None
-    return file
+    return SenderLock(file)
 
 
 def _read_batch(path: Path, position: Position) -> Batch | None:

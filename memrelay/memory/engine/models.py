@@ -28,6 +28,7 @@ MODELS = (
     "memrelay.memory.models.policies",
     "memrelay.memory.models.reviews",
     "memrelay.memory.models.turns",
+    "memrelay.memory.models.capture",
 )
 
 
