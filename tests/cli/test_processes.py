@@ -48,6 +48,7 @@ CALLS = {
         for noun in ("facts", "procedures", "episodes", "users", "checkpoints")
     },
     "turns": "turns threads first",
+    "capture": "capture sessions first",
     "conversations": "conversations history first --user Ada",
     "memory-tool": 'memory-tool read first {"command":"stores"} --agent a1',
     "changes": "changes list first",

@@ -25,7 +25,7 @@ from memrelay.memory.search.text.languages import DEFAULT_LANGUAGE
 from tests.architecture.source import packages
 
 # Nouns without a plural.
-NOUNS_OF_ONE = ("assembly", "graph", "knowledge", "knowledge_graph", "kv", "memory_tool")
+NOUNS_OF_ONE = ("assembly", "capture", "graph", "knowledge", "knowledge_graph", "kv", "memory_tool")
 
 # The operations of memories and entries: verb -> (access, mutates).
 CRUD = {
@@ -44,6 +44,8 @@ EXPECTED = {
     "assembly.assemble": ("search", False),
     "assembly.required_variables": ("read", False),
     "assembly.validate": ("read", False),
+    "capture.context": ("search", False),
+    "capture.sessions": ("read", False),
     "changes.list": ("read", False),
     "inputs.list": ("admin", False),
     **dict.fromkeys(

@@ -78,6 +78,7 @@ GROUPS = {
     "users": Group("Users", AGENTS, "Identify users across channels, merge and forget them."),
     "checkpoints": Group("Checkpoints", AGENTS, "Store the checkpoints of LangGraph threads."),
     "turns": Group("Turns", AGENTS, "Keep the messages of conversations in order."),
+    "capture": Group("Capture", AGENTS, "List captured sessions of coding tools; give context."),
     "conversations": Group("Conversations", AGENTS, "Read and clear conversations."),
     "recipes": Group("Recipes", RECIPES, "Define, validate and run recipes."),
     "rules": Group("Rules", RECIPES, "Define and evaluate rules that choose recipes."),

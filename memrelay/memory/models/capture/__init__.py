@@ -7,6 +7,6 @@ from memrelay.memory.engine.models import Model
 
 MODEL = Model(
     name="capture",
-    faces=("capture", "web.console.pages.captured"),
+    faces=("capture", "cli.capture_target", "cli.commands.capture", "web.console.pages.captured"),
     nouns={"capture": ("context", "sessions")},
 )

@@ -38,7 +38,7 @@ class ProjectContext:
     project: Project
     """The project: host and path of its remote, or its folder."""
     user: NameOrNull = ""
-    """Only prompts of this user, and facts about this user or about nobody."""
+    """Only prompts of this user, and facts about this user or about no user."""
 
 
 @dataclass(frozen=True, slots=True)
