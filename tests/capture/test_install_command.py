@@ -181,7 +181,7 @@ def test_events_wait_for_a_server_that_is_down(user: User) -> None:
 
 
 def test_a_server_with_keys_gets_one_for_this_pipeline_alone(program: Program, user: User) -> None:
-    admin = program.run("keys", "create", "ops", "--scope", "admin", "--pipeline", "*").out.strip()
+    other = program.run("keys", "create", "ops", "--scope", "publish", "--pipeline", "*").out
 
     ended = user.run("install", "gemini-cli")
 
@@ -198,7 +198,7 @@ def test_a_server_with_keys_gets_one_for_this_pipeline_alone(program: Program, u
     # A key of another is taken, and is not revoked at the end.
     given = program.run("keys", "create", "me", "--scope", "write,search", "--pipeline", UID).out
     assert user.run("install", "codex", "--key-file", "-", stdin=given.encode()).code == 0
-    refused = user.run("install", "codex", "--key-file", "-", stdin=admin.encode())
+    refused = user.run("install", "codex", "--key-file", "-", stdin=other.encode())
     assert refused.code == 1 and "--key-file" in refused.err
     assert user.paths.key.read_text() == given
     user.run("uninstall", "codex")
