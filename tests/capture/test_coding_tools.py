@@ -27,7 +27,7 @@ PACKAGES = Path(__file__).parent / "coding_tools"
 UID = "coding"
 SAMPLE = CHECKOUT / "memrelay/pipelines/conversation.json"
 PROMPT, ANSWER = "I like green tea in the morning", "I will remember the tea"
-SECOND, THIRD = "Which tea do I like?", "And what else?"
+SECOND = "Which tea do I like?"
 OUTPUT = "steeped 1234"
 SHELL = "printf 'steeped %d' 1234"
 TOOL_TIMEOUT_S = 120
@@ -166,10 +166,11 @@ class Session:
     def __init__(self, name: str, program: Program, packages: Path, home: Path) -> None:
         self.name, self._tried, self._program = name, TOOLS[name], program
         self._home, self._project = home, home / "tea"
+        self.project = f"git.example.com/ada/{name}"
         file = sorted(packages.glob(self._tried.program))[0]
         self._command = [*[NODE] * (file.suffix == ".js"), str(file)]
         self._project.mkdir()
-        for command in ("init -q", "remote add origin https://ada:pw@git.example.com/ada/tea.git"):
+        for command in ("init -q", f"remote add origin https://ada:pw@{self.project}.git"):
             subprocess.run(["git", *command.split()], cwd=self._project, check=True)
 
     def install(self) -> None:
@@ -245,7 +246,7 @@ def test_a_session_is_captured_and_the_next_one_knows_it(
         # The context is not captured as if the user had typed it.
         assert [one["content"].strip('"') for one in second] == [SECOND, ANSWER]
         for turn in (prompt, result, answer, *second):
-            assert turn["item"]["project"] == "git.example.com/ada/tea"
+            assert turn["item"]["project"] == session.project
             assert turn["agent"] == name and turn["user"] == "ada"
         began = session.requests(model)[first:]
         assert any(PROMPT in body for body in began)

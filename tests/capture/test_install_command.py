@@ -10,7 +10,9 @@ import pytest
 
 from memrelay.capture.configuration import Paths, find_paths, load
 from tests.support.child import CHECKOUT
+from tests.support.http import ask
 from tests.support.program import Completed, Program
+from tests.support.waiting import wait_for
 
 SAMPLE = CHECKOUT / "memrelay/pipelines/conversation.json"
 UID = "talks"
@@ -182,6 +184,8 @@ def test_events_wait_for_a_server_that_is_down(user: User) -> None:
 
 def test_a_server_with_keys_gets_one_for_this_pipeline_alone(program: Program, user: User) -> None:
     other = program.run("keys", "create", "ops", "--scope", "publish", "--pipeline", "*").out
+    url = f"http://127.0.0.1:{user.port}"
+    wait_for(lambda: ask(url, "GET", "/v1/pipelines").status == 401, "the server requires keys")
 
     ended = user.run("install", "gemini-cli")
 
