@@ -38,6 +38,8 @@ TURN_BLOCKS = ("memory_turn", "extract", "summarize")
 KEY_NAME, SCOPES = "capture", ("write", "search")
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 PROBE_TIMEOUT_S = 5.0
+# How long a server may not know a new key, and between two attempts.
+NEW_KEY_WAIT_S, ASK_AGAIN_S = 3.0, 0.1
 MAX_ANSWER_BYTES = 1 << 16
 STDIN = "-"
 
@@ -176,11 +178,16 @@ async def _make_key(catalog: Catalog, uid: str, present: str) -> str | None:
 def probe(configuration: Configuration, key: str) -> str:
     """Return why the server refuses the key, the pipeline or the store; "" if it accepts them.
 
-    A server that does not answer is only noted: the turns wait for it.
+    A server that does not answer is only noted: the turns wait for it. It learns of a new key after
+    about a second.
     """
     if configuration.file:
         return ""
     status, text = ask(configuration, key)
+    until = time.monotonic() + NEW_KEY_WAIT_S
+    while status == 401 and key and time.monotonic() < until:
+        time.sleep(ASK_AGAIN_S)
+        status, text = ask(configuration, key)
     if status == 0:
         note(f"{configuration.url} does not answer ({text}); turns wait until it does")
         return ""
