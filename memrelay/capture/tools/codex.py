@@ -23,7 +23,7 @@ class _Codex(HooksFile):
             text = config.read_text(encoding="utf-8") if config.exists() else ""
             features = tomllib.loads(text).get("features", {})
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise SettingsFault(f"{config}: {error}; correct it, then install again") from error
+            raise SettingsFault(f"{config}: {error}; correct it. Nothing was changed") from error
         is_off = isinstance(features, dict) and any(
             features.get(name) is False for name in SWITCHES
         )
