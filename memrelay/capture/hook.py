@@ -59,6 +59,8 @@ FILE_KEYS = (
     *("file_path", "filePath", "path", "absolute_path", "notebook_path", "target_file", "file"),
     *("filename", "dir_path", "relative_workspace_path"),
 )
+# Around the context of hooks in a prompt, in which Gemini CLI escapes all other < and >.
+GEMINI_CONTEXT = "<hook_context>", "</hook_context>"
 COMMAND_KEYS = ("command", "cmd", "script", "patch", "input")
 WORD = re.compile(r"[^\s'\"`;|&<>()=,:]+")
 MAX_FILES, MAX_RULES = 100, 2000
@@ -150,8 +152,16 @@ def make_turn(
         if ignored.has_any(list_files(payload.get("tool_input"))):
             return None
         return add_result(turn, payload, bool(settings.get("tool_results")))
-    text = first_text(payload, "prompt") if kind == PROMPT else find_answer(payload)
+    text = find_prompt(payload) if kind == PROMPT else find_answer(payload)
     return {**turn, "text": text[: MAX_TEXT + CUT_MARGIN]} if text.strip() else None
+
+
+def find_prompt(payload: dict[str, Any]) -> str:
+    """Return the prompt, without the context that Gemini CLI puts before the first one."""
+    text = first_text(payload, "prompt")
+    if text.startswith(GEMINI_CONTEXT[0]) and GEMINI_CONTEXT[1] in text:
+        return text.partition(GEMINI_CONTEXT[1])[2].lstrip()
+    return text
 
 
 def add_result(turn: dict[str, Any], payload: dict[str, Any], is_whole: bool) -> dict[str, Any]:
