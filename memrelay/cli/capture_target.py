@@ -33,8 +33,8 @@ from memrelay.memory.control.keys import FORM
 from memrelay.pipelines.check import check
 
 SAMPLE = "coding_memory.json"
-# Blocks whose store is meant for turns.
-TURN_BLOCKS = ("memory_turn", "extract", "summarize")
+# An agent with one of these blocks, or of this kind of records, has a store for turns.
+TURN_BLOCKS, TURN = ("extract", "summarize"), "turn"
 KEY_NAME, SCOPES = "capture", ("write", "search")
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 PROBE_TIMEOUT_S = 5.0
@@ -150,8 +150,10 @@ async def _find_target(catalog: Catalog, name: str) -> tuple[Deployed, str]:
         for deployed in await catalog.active()
         if (store := await _find_turn_store(catalog, deployed))
     ]
-    if len(fitting) == 1:
-        return fitting[0]
+    own = [one for one in fitting if one[0].name == SAMPLE.removesuffix(".json")]
+    for few in (fitting, own):
+        if len(few) == 1:
+            return few[0]
     if not fitting:
         fail(
             f"no pipeline here has a store for turns: deploy the sample with `{PROGRAM} deploy "
@@ -164,7 +166,14 @@ async def _find_target(catalog: Catalog, name: str) -> tuple[Deployed, str]:
 async def _find_turn_store(catalog: Catalog, deployed: Deployed) -> str:
     checked = check(await catalog.source(deployed.hash) or b"", uid=deployed.uid)
     agents = checked.bundle.agents if checked.bundle else ()
-    return next((one.args.store for one in agents if one.block.name in TURN_BLOCKS), "")
+    return next(
+        (
+            one.args.store
+            for one in agents
+            if one.block.name in TURN_BLOCKS or getattr(one.args, "kind", "") == TURN
+        ),
+        "",
+    )
 
 
 async def _make_key(catalog: Catalog, uid: str, present: str) -> str | None:
