@@ -5,6 +5,7 @@ The hook (hook.py) reads the same files without importing Memrelay.
 
 import json
 import os
+import shutil
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -16,6 +17,16 @@ TOOLS = ("claude-code", "codex", "gemini-cli", "cursor", "opencode")
 # Copied next to the hook: the checks of found values, which need only the standard library.
 CHECKS = Path(__file__).parent.parent / "memory/models/policies/patterns/checks.py"
 HOOK = Path(__file__).parent / "hook.py"
+# The tools start this. Python keeps the compiled form of a module, but not of a script, and
+# compiling the hook takes longer than all that it does.
+START = """\
+import sys
+
+sys.path.insert(0, __file__.rpartition("/")[0])
+from memrelay_hook import main
+
+main()
+"""
 PRIVATE_FILE, PRIVATE_FOLDER = 0o600, 0o700
 
 
@@ -42,8 +53,13 @@ class Paths:
 
     @property
     def hook(self) -> Path:
-        """The copy of hook.py that the tools start."""
+        """The script that the tools start."""
         return self.config / "hook.py"
+
+    @property
+    def hook_module(self) -> Path:
+        """The copy of the hook that the script loads."""
+        return self.config / "memrelay_hook.py"
 
     @property
     def patterns(self) -> Path:
@@ -162,8 +178,16 @@ def copy_hook(paths: Paths) -> Path:
     make_private_folder(paths.config)
     write_private(paths.patterns, json.dumps(list_patterns()).encode() + b"\n")
     write_private(paths.checks, CHECKS.read_bytes())
-    write_private(paths.hook, HOOK.read_bytes())
+    write_private(paths.hook_module, HOOK.read_bytes())
+    write_private(paths.hook, START.encode())
     return paths.hook
+
+
+def remove_hook(paths: Paths) -> None:
+    """Delete what `copy_hook` has written, and the compiled form of the hook."""
+    for path in (paths.hook, paths.hook_module, paths.patterns, paths.checks):
+        path.unlink(missing_ok=True)
+    shutil.rmtree(paths.config / "__pycache__", ignore_errors=True)
 
 
 def make_private_folder(folder: Path) -> None:

@@ -1,8 +1,8 @@
 """The hook of a coding tool: appends an event to the spool and ends (docs/capture.md).
 
-A coding tool starts a copy of this file as `python3 -I -S hook.py TOOL`, with the event as JSON on
-the standard input. It needs only the standard library of Python 3.9, and loads few modules, because
-a person waits for it. It always ends with exit code 0.
+A coding tool starts a copy of it as `python3 -I -S hook.py TOOL` (configuration.py), with the event
+as JSON on the standard input. It needs only the standard library of Python 3.9, and loads few
+modules, because a person waits for it. It always ends with exit code 0.
 """
 
 from __future__ import annotations
@@ -711,7 +711,3 @@ def log(folders: Folders, fault: BaseException | None) -> None:
     is_full = os.path.exists(path) and os.path.getsize(path) > MAX_LOG
     with open(path, "w" if is_full else "a", opener=open_private) as file:
         file.write(text)
-
-
-if __name__ == "__main__":
-    main()

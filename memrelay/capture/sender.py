@@ -83,6 +83,7 @@ def main(arguments: Sequence[str], pauses_s: Sequence[float] = PAUSES_S) -> None
     lock = take_sender_lock(paths)
     if lock is None:
         return
+    lock.sign()
     try:
         configuration = load(paths)
         delivery = open_delivery(configuration, paths)

@@ -58,6 +58,11 @@ class SenderLock:
     def __init__(self, file: int) -> None:
         self._file = file
 
+    def sign(self) -> None:
+        """Write the id of this process, for `find_sender`."""
+        os.ftruncate(self._file, 0)
+        os.pwrite(self._file, str(os.getpid()).encode(), 0)
+
     def release(self) -> None:
         """Let another sender run. Calling it again has no effect."""
         if self._file >= 0:
@@ -170,6 +175,16 @@ def take_sender_lock(paths: Paths) -> SenderLock | None:
         os.close(file)
         return None
     return SenderLock(file)
+
+
+def find_sender(paths: Paths) -> int | None:
+    """Return the process id of the sender that runs, None if none does."""
+    lock = take_sender_lock(paths)
+    if lock is not None:
+        lock.release()
+        return None
+    written = (paths.state / "sender.lock").read_text()
+    return int(written) if written.isdecimal() else None
 
 
 def _read_batch(path: Path, position: Position) -> Batch | None:

@@ -262,7 +262,8 @@ def _describe(configuration: Configuration) -> dict[str, Any]:
 def _remove_shared(paths: Paths) -> None:
     """Revoke the key, and delete the copies of the hook and the settings of capture."""
     revoke(saved.read_key(paths))
-    for path in (paths.hook, paths.patterns, paths.checks, paths.configuration, paths.key):
+    saved.remove_hook(paths)
+    for path in (paths.configuration, paths.key):
         path.unlink(missing_ok=True)
     # The folder stays if it has backups, or files of the user.
     with suppress(OSError):
