@@ -32,9 +32,11 @@ ROOT_FILES = {
 }
 # The two outer edges: the worker's message boundary and the HTTP error middleware.
 BROAD_EXCEPT_ALLOWED = ("memrelay/worker/run/batch.py", "memrelay/web/server/errors.py")
-ENVIRONMENT_ALLOWED = ("memrelay/cli/settings.py",)
+# The hook of coding tools runs without Memrelay, and loads what few events need when they come.
+HOOK = "memrelay/capture/hook.py"
+ENVIRONMENT_ALLOWED = ("memrelay/cli/settings.py", HOOK)
 # Optional heavy parts only, each with its reason next to the import.
-INNER_IMPORTS_ALLOWED = ("memrelay/memory/engine/store.py",)
+INNER_IMPORTS_ALLOWED = ("memrelay/memory/engine/store.py", HOOK)
 # Metaphors that were renamed, by package.
 RENAMED = {
     "worker": "tenure overlooked foresight patience quarantine surroundings upkeep tally usable "

@@ -254,6 +254,13 @@ def bus_password_file(settings: Settings) -> str:
     return "" if settings.bus.url else str(settings.bus.data.absolute() / PASSWORD_NAME)
 
 
+def make_local_url(settings: Settings) -> str:
+    """Return the address of the web server on this machine."""
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(settings.web.host, settings.web.host)
+    host = f"[{host}]" if ":" in host else host
+    return f"http://{host}:{settings.web.port}{settings.web.base_path}"
+
+
 def open_catalog(settings: Settings) -> Catalog:
     """Return the existing catalog. End the command if nothing was ever stored.
 

@@ -60,6 +60,7 @@ GROUPS = {
         "search": "Search the records of a pipeline and explain the ranking.",
         "export": "Print the active bundle of a pipeline, or its records.",
         "import": "Import the records of an export into a pipeline.",
+        "capture": "Capture the sessions of coding tools as turns, and show what was captured.",
         "erase": "Erase records permanently, with every copy of their text.",
         "undo": "Undo the changes of one writer, import, turn or period.",
         "receipt": "Show what an answer was based on, and verify it.",
@@ -80,8 +81,8 @@ GROUPS = {
         "completion": "Print the completion script of a shell.",
     },
 }
-# The group that also has commands for files.
-RECIPES = "recipes"
+# Groups of operations that have further commands, of a module of memrelay.cli.commands.
+EXTENDED = ("capture", "recipes")
 # Groups that run this command if none of theirs is named.
 DEFAULTS = {"webhooks": "show"}
 # Plain help: rich would add 0.1 s to each command.
@@ -98,7 +99,9 @@ OPERATION_GROUPS = {
     noun.replace("_", "-"): f"Call the operations on {noun.replace('_', ' ')} of a pipeline."
     for noun in list_nouns()
 }
-GROUPS["Operations on what a pipeline remembers"] = OPERATION_GROUPS
+GROUPS["Operations on what a pipeline remembers"] = {
+    name: summary for name, summary in OPERATION_GROUPS.items() if name not in GROUPS["Records"]
+}
 COMMANDS = {name: summary for group in GROUPS.values() for name, summary in group.items()}
 
 
@@ -233,14 +236,14 @@ def _options(
 
 def find_functions(name: str) -> Any:
     """Return the function of a command, or the list of functions of a group."""
+    commands = []
     if name in OPERATION_GROUPS:
         commands = importlib.import_module("memrelay.cli.operation_command").make_commands(name)
-        if name == RECIPES:
-            files = importlib.import_module("memrelay.cli.commands.recipes")
-            return [*commands, files.pull, files.push]
-        return commands
+        if name not in EXTENDED:
+            return commands
     word = f"{name}_" if keyword.iskeyword(name) else name.replace("-", "_")
-    return getattr(load(f"memrelay.cli.commands.{word}"), word)
+    functions = getattr(load(f"memrelay.cli.commands.{word}"), word)
+    return [*functions, *commands] if isinstance(functions, list) else functions
 
 
 def _load(name: str) -> Any:

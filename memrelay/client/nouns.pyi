@@ -32,6 +32,8 @@ from memrelay.memory.models.agent_memory.procedures import (
 from memrelay.memory.models.agent_memory.scopes import Deleted
 from memrelay.memory.models.agent_memory.user_records import UserView
 from memrelay.memory.models.agent_memory.users import Forgotten, Identified, UserContext, UserPage
+from memrelay.memory.models.capture.context import ContextText
+from memrelay.memory.models.capture.sessions import SessionList
 from memrelay.memory.models.endpoints.deliveries import (
     DeliveryPage,
     DeliveryView,
@@ -166,6 +168,15 @@ class RemoteAssembly(Noun):
             explicit_memory: Strings | None = None, rule_engine_ids: Strings | None = None,
             constraints: JsonObject | None = None, thread_id: str | None = None) -> InputChecked:
         """Check a request for a context and its recipes. It runs no recipe."""
+
+class RemoteCapture(Noun):
+    """The operations on capture, for the async client."""
+    async def context(self, pipeline: str, project: str, *, user: str | None = "",
+            store: str = "") -> ContextText:
+        """Return the last prompts of a user in a project and its accepted facts, fenced as data."""
+    async def sessions(self, pipeline: str, *, day: str = "", user: str | None = "",
+            timezone: str = "", limit: int = 100, store: str = "") -> SessionList:
+        """Return the captured sessions of a day, the last active first."""
 
 class RemoteChanges(Noun):
     """The operations on changes, for the async client."""
@@ -1042,6 +1053,7 @@ class RemoteWaitingMessages(Noun):
 class RemoteNouns:
     """The nouns of the async client."""
     assembly: RemoteAssembly
+    capture: RemoteCapture
     changes: RemoteChanges
     checkpoints: RemoteCheckpoints
     contexts: RemoteContexts
@@ -1097,6 +1109,15 @@ class BlockingAssembly(Noun):
             explicit_memory: Strings | None = None, rule_engine_ids: Strings | None = None,
             constraints: JsonObject | None = None, thread_id: str | None = None) -> InputChecked:
         """Check a request for a context and its recipes. It runs no recipe."""
+
+class BlockingCapture(Noun):
+    """The operations on capture, for the blocking client."""
+    def context(self, pipeline: str, project: str, *, user: str | None = "",
+            store: str = "") -> ContextText:
+        """Return the last prompts of a user in a project and its accepted facts, fenced as data."""
+    def sessions(self, pipeline: str, *, day: str = "", user: str | None = "", timezone: str = "",
+            limit: int = 100, store: str = "") -> SessionList:
+        """Return the captured sessions of a day, the last active first."""
 
 class BlockingChanges(Noun):
     """The operations on changes, for the blocking client."""
@@ -1962,6 +1983,7 @@ class BlockingWaitingMessages(Noun):
 class BlockingNouns:
     """The nouns of the blocking client."""
     assembly: BlockingAssembly
+    capture: BlockingCapture
     changes: BlockingChanges
     checkpoints: BlockingCheckpoints
     contexts: BlockingContexts
@@ -2017,6 +2039,14 @@ class EmbeddedAssembly(Noun):
             explicit_memory: Strings | None = None, rule_engine_ids: Strings | None = None,
             constraints: JsonObject | None = None, thread_id: str | None = None) -> InputChecked:
         """Check a request for a context and its recipes. It runs no recipe."""
+
+class EmbeddedCapture(Noun):
+    """The operations on capture, for the embedded store."""
+    def context(self, project: str, *, user: str | None = "") -> ContextText:
+        """Return the last prompts of a user in a project and its accepted facts, fenced as data."""
+    def sessions(self, *, day: str = "", user: str | None = "", timezone: str = "",
+            limit: int = 100) -> SessionList:
+        """Return the captured sessions of a day, the last active first."""
 
 class EmbeddedChanges(Noun):
     """The operations on changes, for the embedded store."""
@@ -2767,6 +2797,7 @@ class EmbeddedWaitingMessages(Noun):
 class EmbeddedNouns:
     """The nouns of the embedded store."""
     assembly: EmbeddedAssembly
+    capture: EmbeddedCapture
     changes: EmbeddedChanges
     checkpoints: EmbeddedCheckpoints
     contexts: EmbeddedContexts
@@ -2822,6 +2853,14 @@ class AsyncAssembly(Noun):
             explicit_memory: Strings | None = None, rule_engine_ids: Strings | None = None,
             constraints: JsonObject | None = None, thread_id: str | None = None) -> InputChecked:
         """Check a request for a context and its recipes. It runs no recipe."""
+
+class AsyncCapture(Noun):
+    """The operations on capture, for the async block."""
+    async def context(self, project: str, *, user: str | None = "") -> ContextText:
+        """Return the last prompts of a user in a project and its accepted facts, fenced as data."""
+    async def sessions(self, *, day: str = "", user: str | None = "", timezone: str = "",
+            limit: int = 100) -> SessionList:
+        """Return the captured sessions of a day, the last active first."""
 
 class AsyncChanges(Noun):
     """The operations on changes, for the async block."""
@@ -3580,6 +3619,7 @@ class AsyncWaitingMessages(Noun):
 class AsyncNouns:
     """The nouns of the async block."""
     assembly: AsyncAssembly
+    capture: AsyncCapture
     changes: AsyncChanges
     checkpoints: AsyncCheckpoints
     contexts: AsyncContexts

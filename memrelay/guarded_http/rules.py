@@ -15,7 +15,7 @@ from memrelay.guarded_http.addresses import (
 
 # The purposes that `outgoing.private` may name.
 ListedPurpose = Literal["models", "embedding", "import", "http", "endpoints", "oauth"]
-Purpose = ListedPurpose | Literal["jwks", "sns"]
+Purpose = ListedPurpose | Literal["jwks", "sns", "capture"]
 HOP_HEADER = "Memrelay-Hop"
 DEFAULT_PORTS = {"http": 80, "https": 443}
 # The switches of URLs that only the operator writes.

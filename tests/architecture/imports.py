@@ -78,6 +78,11 @@ RULES = {
         own=("client", "agents", "errors", "memory.models.shared_stores.tool"),
         never=(*REDIS, "apsw"),
     ),
+    # The hook imports nothing. The sender delivers to a server, or to a store file.
+    "capture": Allowed(
+        own=("memory.errors", "memory.models.policies.patterns.catalog", "embedded", "errors"),
+        never=(*REDIS, "aiohttp", "apsw"),
+    ),
     # Nothing imports it but the command: a worker loads it by its name.
     "rehearsal": Allowed(own=("questions", "worker", "pipelines", "blocks", "memory", "bus")),
     "testing": Allowed(

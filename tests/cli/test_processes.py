@@ -49,6 +49,7 @@ CALLS = {
     },
     "turns": "turns threads first",
     "extraction": "extraction status first",
+    "capture": "capture sessions first",
     "conversations": "conversations history first --user Ada",
     "memory-tool": 'memory-tool read first {"command":"stores"} --agent a1',
     "changes": "changes list first",

@@ -269,6 +269,8 @@ INPUTS: dict[str, tuple[Json, ...]] = {
     "assembly.assemble": ({"scope_variables": {}, "explicit_memory": ["r"]},),
     "assembly.required_variables": ({"memory_ids": ["r"]},),
     "assembly.validate": ({"scope_variables": {}, "explicit_memory": ["r"]},),
+    "capture.context": ({"project": "git.example.com/team/app"},),
+    "capture.sessions": ({},),
     "changes.list": ({},),
     "waiting_messages.list": ({},),
     "checkpoints.copy": ({"source": "t", "target": "t2"},),

@@ -26,7 +26,7 @@ from tests.architecture.source import packages
 
 # Nouns without a plural.
 NOUNS_OF_ONE = (
-    *("assembly", "extraction", "graph", "knowledge", "knowledge_graph", "kv", "memory_tool"),
+    *("assembly", "capture", "extraction", "graph", "knowledge", "knowledge_graph", "kv", "memory_tool"),
 )
 
 # The operations of memories and entries: verb -> (access, mutates).
@@ -47,6 +47,8 @@ EXPECTED = {
     "assembly.assemble": ("search", False),
     "assembly.required_variables": ("read", False),
     "assembly.validate": ("read", False),
+    "capture.context": ("search", False),
+    "capture.sessions": ("read", False),
     "changes.list": ("read", False),
     "inputs.list": ("admin", False),
     **dict.fromkeys(

@@ -148,5 +148,6 @@ def _addresses(uid: str, guid: str, entry: str, letter: str) -> dict[str, str]:
         "Tests": f"{base}/tests",
         "Review": f"{base}/reviews",
         "Replay": f"{base}/replay",
+        "Captured": f"{base}/captured",
         "Agent memory": f"/memories?pipeline={uid}",
     }

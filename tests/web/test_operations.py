@@ -80,6 +80,7 @@ def test_every_operation_has_its_derived_route_and_access(tmp_path: object) -> N
         ("PUT", "/records"),
         ("GET", "/turns"),
         *[("POST", f"/turns/{verb}") for verb in ("add", "clear", "pop", "threads")],
+        *[("POST", f"/capture/{verb}") for verb in ("context", "sessions")],
         *[("POST", f"/records/{verb}") for verb in ("find", "remove", "scopes", "touch", "undo")],
         *[
             (method, f"/{noun}{path}")

@@ -196,6 +196,40 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/pipelines/{uid}/capture/context": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Return the last prompts of a user in a project and its accepted facts, fenced as data. */
+        post: operations["capture.context"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/pipelines/{uid}/capture/sessions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Return the captured sessions of a day, the last active first. */
+        post: operations["capture.sessions"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/pipelines/{uid}/changes": {
         parameters: {
             query?: never;
@@ -3525,6 +3559,33 @@ export interface components {
              */
             other_version?: string;
         };
+        /** @description The turns of a session on that day. */
+        CapturedSession: {
+            /** Thread */
+            thread: string;
+            /** Tool */
+            tool: string;
+            /** Session */
+            session: string;
+            /** Project */
+            project: string;
+            /** Branch */
+            branch: string;
+            /** Turns */
+            turns: number;
+            /** Prompt */
+            prompt: string;
+            /**
+             * First At
+             * Format: date-time
+             */
+            first_at: string;
+            /**
+             * Last At
+             * Format: date-time
+             */
+            last_at: string;
+        };
         /** @description The changes, the oldest first. */
         ChangeList: {
             /** Items */
@@ -3707,6 +3768,15 @@ export interface components {
             contexts: components["schemas"]["ContextView"][];
             /** Next Cursor */
             next_cursor: string | null;
+        };
+        /** @description The context as text for a model, "" if nothing is known of the project. */
+        ContextText: {
+            /** Text */
+            text: string;
+            /** Prompts */
+            prompts: number;
+            /** Facts */
+            facts: number;
         };
         /** @description An agent that takes part in a chat or works for a user. */
         ContextView: {
@@ -6915,6 +6985,15 @@ export interface components {
             /** Message */
             message: string;
         };
+        /** @description The sessions of a day, the last active first. */
+        SessionList: {
+            /** Day */
+            day: string;
+            /** Items */
+            items: components["schemas"]["CapturedSession"][];
+            /** Has More */
+            has_more: boolean;
+        };
         /** @description The results of a message. `reason` explains why there are none, `hint` corrects a command. */
         SettledMessage: {
             /** Message Id */
@@ -9645,6 +9724,103 @@ export interface operations {
                     "application/json": {
                         [key: string]: unknown;
                     };
+                };
+            };
+        };
+    };
+    "capture.context": {
+        parameters: {
+            query?: {
+                /** @description The memory_id of one of the bundle's stores. The default is the first store. */
+                store?: string;
+            };
+            header?: never;
+            path: {
+                /** @description The pipeline's uid. */
+                uid: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /**
+                     * Project
+                     * @description The project: host and path of its remote, or its folder.
+                     */
+                    project: string;
+                    /**
+                     * User
+                     * @description Only prompts of this user, and facts about this user or about nobody.
+                     * @default
+                     */
+                    user?: string | null;
+                };
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ContextText"];
+                };
+            };
+        };
+    };
+    "capture.sessions": {
+        parameters: {
+            query?: {
+                /** @description The memory_id of one of the bundle's stores. The default is the first store. */
+                store?: string;
+            };
+            header?: never;
+            path: {
+                /** @description The pipeline's uid. */
+                uid: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": {
+                    /**
+                     * Day
+                     * @description The day as 2026-11-29; by default today.
+                     * @default
+                     */
+                    day?: string;
+                    /**
+                     * User
+                     * @description Only sessions of this user.
+                     * @default
+                     */
+                    user?: string | null;
+                    /**
+                     * Timezone
+                     * @description The time zone of the day, such as Europe/Berlin; by default that of the pipeline.
+                     * @default
+                     */
+                    timezone?: string;
+                    /**
+                     * Limit
+                     * @description The maximum number of sessions.
+                     * @default 100
+                     */
+                    limit?: number;
+                };
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SessionList"];
                 };
             };
         };

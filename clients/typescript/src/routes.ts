@@ -5,6 +5,7 @@
 
 export const ROUTES: Record<string, Record<string, string>> = {
   assembly: { assemble: "", required_variables: "", validate: "" },
+  capture: { context: "", sessions: "" },
   changes: { list: "" },
   checkpoints: { copy: "!", delete: "!", forget_runs: "!", get: "id", list: "", prune: "!", put: "!id", write: "!id" },
   contexts: { close: "!id", list: "", open: "!id" },

@@ -54,6 +54,9 @@ def push(pipeline: Pipeline, folder: Folder, *, as_json: JsonAnyway = False) -> 
     run(command)
 
 
+recipes = [pull, push]
+
+
 def _write(path: Path, definition: dict[str, Any]) -> None:
     """Replace a file, unless it has this definition already."""
     text = orjson.dumps(definition, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)

@@ -17,7 +17,14 @@ import orjson
 import typer
 
 from memrelay.bus.client.reconnecting import ReconnectingConnection
-from memrelay.cli.composition import bus_address, fail, make_secrets, note, run
+from memrelay.cli.composition import (
+    bus_address,
+    fail,
+    make_local_url,
+    make_secrets,
+    note,
+    run,
+)
 from memrelay.cli.options import Json, JsonAnyway, Pipeline
 from memrelay.cli.pipeline import load_bundle
 from memrelay.cli.settings import Settings
@@ -112,7 +119,7 @@ def send(
         agent = _find_agent(bundle, alias)
         path = f"/webhooks/{bundle.uid}/{alias}"
         public = make_urls(settings.web.public_url, path)
-        target = (url.rstrip("/") or _make_local_url(settings)) + path
+        target = (url.rstrip("/") or make_local_url(settings)) + path
         request = _make_request(settings, agent, profile, public[0] if public else target)
         return await asyncio.to_thread(_post, target, request)
 
@@ -179,13 +186,6 @@ def _parse_answer(text: bytes) -> Any:
         return orjson.loads(text)
     except orjson.JSONDecodeError:
         return text.decode(errors="replace")
-
-
-def _make_local_url(settings: Settings) -> str:
-    """Return the address of the web server on this machine."""
-    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(settings.web.host, settings.web.host)
-    host = f"[{host}]" if ":" in host else host
-    return f"http://{host}:{settings.web.port}{settings.web.base_path}"
 
 
 def _make_server_url(settings: Settings) -> str:

@@ -31,6 +31,7 @@ MODELS = (
     "memrelay.memory.models.consolidation",
     "memrelay.memory.models.turns",
     "memrelay.memory.models.extraction",
+    "memrelay.memory.models.capture",
 )
 
 

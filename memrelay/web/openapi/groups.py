@@ -84,6 +84,7 @@ GROUPS = {
     "extraction": Group(
         "Extraction", AGENTS, "See how far models have made facts and summaries of turns."
     ),
+    "capture": Group("Capture", AGENTS, "List captured sessions of coding tools; give context."),
     "conversations": Group("Conversations", AGENTS, "Read and clear conversations."),
     "recipes": Group("Recipes", RECIPES, "Define, validate and run recipes."),
     "rules": Group("Rules", RECIPES, "Define and evaluate rules that choose recipes."),
