@@ -26,7 +26,16 @@ from tests.architecture.source import packages
 
 # Nouns without a plural.
 NOUNS_OF_ONE = (
-    *("assembly", "capture", "extraction", "graph", "knowledge", "knowledge_graph", "kv", "memory_tool"),
+    *(
+        "assembly",
+        "capture",
+        "extraction",
+        "graph",
+        "knowledge",
+        "knowledge_graph",
+        "kv",
+        "memory_tool",
+    ),
 )
 
 # The operations of memories and entries: verb -> (access, mutates).

@@ -9751,7 +9751,7 @@ export interface operations {
                     project: string;
                     /**
                      * User
-                     * @description Only prompts of this user, and facts about this user or about nobody.
+                     * @description Only prompts of this user, and facts about this user or about no user.
                      * @default
                      */
                     user?: string | null;
