@@ -283,3 +283,15 @@ def test_a_path_with_spaces_is_quoted() -> None:
 
     assert command == "python3 -I -S '/home/ann lee/memrelay/capture/hook.py' codex"
     assert os.path.isabs(command.split("'")[1])
+
+
+@pytest.mark.parametrize("name", WITH_JSON)
+def test_the_recorded_events_of_a_tool_are_registered(
+    installation: Installation, name: str
+) -> None:
+    recorded = (Path(__file__).parent / f"payloads/{name}.jsonl").read_text().splitlines()
+    events = {json.loads(line)["hook_event_name"] for line in recorded}
+
+    settings = installation.install(TOOLS[name]).settings
+
+    assert events <= json.loads(settings.read_bytes())["hooks"].keys()
