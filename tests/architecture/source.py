@@ -10,8 +10,8 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 YARDSTICK = ROOT / "benchmarks" / "yardstick"  # an exact copy of fixed programs
 PACKAGES = (
     *("guarded_http", "memory", "bus", "agents", "blocks", "pipelines", "worker", "web", "cli"),
-    *("tracing", "questions", "capture"),
-    *("client", "embedded", "integrations", "rehearsal", "testing"),
+    *("tracing", "questions"),
+    *("client", "embedded", "integrations", "capture", "rehearsal", "testing"),
 )
 
 
