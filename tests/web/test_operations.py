@@ -26,6 +26,7 @@ ENDPOINTS = [
     *[("GET", path) for path in ("/deliveries", "/deliveries/{id}")],
     *[("POST", path) for path in ("/deliveries/{id}/redeliver", "/deliveries/redeliver_many")],
 ]
+CAPTURE = [("POST", f"/capture/{verb}") for verb in ("context", "sessions")]
 RECEIPTS_AND_REVIEWS = [
     *[("GET", path) for path in ("/receipts", "/receipts/{id}", "/records/{guid}/uses")],
     ("GET", "/reviews"),
@@ -75,7 +76,6 @@ def test_every_operation_has_its_derived_route_and_access(tmp_path: object) -> N
         ("PUT", "/records"),
         ("GET", "/turns"),
         *[("POST", f"/turns/{verb}") for verb in ("add", "clear", "pop", "threads")],
-        *[("POST", f"/capture/{verb}") for verb in ("context", "sessions")],
         *[("POST", f"/records/{verb}") for verb in ("find", "remove", "scopes", "touch", "undo")],
         *[
             (method, f"/{noun}{path}")
@@ -97,7 +97,7 @@ def test_every_operation_has_its_derived_route_and_access(tmp_path: object) -> N
         *[(method, "/rehearsals/{id}") for method in ("GET", "DELETE")],
         *RECEIPTS_AND_REVIEWS,
         ("GET", "/waiting_messages"),
-        *(POLICIES + ENDPOINTS),
+        *(POLICIES + ENDPOINTS + CAPTURE),
         *[(method, "/items/{key}") for method in ("GET", "PUT", "DELETE")],
         ("POST", "/items/search"),
         *[("POST", f"/items/{{key}}/{verb}") for verb in ("edit", "rename", "reseal")],
