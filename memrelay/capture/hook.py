@@ -316,8 +316,8 @@ def find_secrets(
     folders: Folders, pattern: dict[str, Any], text: str
 ) -> Iterator[tuple[int, int, str]]:
     """Yield (start, end, name) of each secret that a pattern finds in a text."""
-    check = None
-    for match in re.compile(pattern["source"], re.ASCII).finditer(text):
+    check, source = None, pattern["source"]
+    for match in re.compile(source, re.ASCII).finditer(text):
         start, end = match.span(pattern["group"])
         if pattern["check"] and check is None:
             check = load_checks(folders)[pattern["check"]]

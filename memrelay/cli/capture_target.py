@@ -45,7 +45,7 @@ STDIN = "-"
 
 
 class Options(NamedTuple):
-    """What the command line asks for; "" and None for nothing."""
+    """The options of the command line; "" and None for those that are not given."""
 
     url: str
     pipeline: str

@@ -31,6 +31,7 @@ ENDPOINTS = [
     *[("POST", path) for path in ("/deliveries/{id}/redeliver", "/deliveries/redeliver_many")],
 ]
 KNOWLEDGE = ("entries/{id}/merge", "knowledge/search", "knowledge/context")
+CAPTURE = [("POST", f"/capture/{verb}") for verb in ("context", "sessions")]
 RECEIPTS_AND_REVIEWS = [
     *[("GET", path) for path in ("/receipts", "/receipts/{id}", "/records/{guid}/uses")],
     ("GET", "/reviews"),
@@ -80,7 +81,6 @@ def test_every_operation_has_its_derived_route_and_access(tmp_path: object) -> N
         ("PUT", "/records"),
         ("GET", "/turns"),
         *[("POST", f"/turns/{verb}") for verb in ("add", "clear", "pop", "threads")],
-        *[("POST", f"/capture/{verb}") for verb in ("context", "sessions")],
         *[("POST", f"/records/{verb}") for verb in ("find", "remove", "scopes", "touch", "undo")],
         *[
             (method, f"/{noun}{path}")
@@ -102,6 +102,7 @@ def test_every_operation_has_its_derived_route_and_access(tmp_path: object) -> N
         *RECEIPTS_AND_REVIEWS,
         ("GET", "/waiting_messages"),
         *(POLICIES + VIEWS + ENDPOINTS),
+        *(POLICIES + ENDPOINTS + CAPTURE),
         *[(method, "/items/{key}") for method in ("GET", "PUT", "DELETE")],
         ("POST", "/items/search"),
         *[("POST", f"/items/{{key}}/{verb}") for verb in ("edit", "rename", "reseal")],

@@ -14,7 +14,7 @@ SWITCHES = ("hooks", "codex_hooks")
 
 @dataclass(frozen=True, slots=True)
 class _Codex(HooksFile):
-    """Hooks beside a configuration in TOML, which can turn them off."""
+    """Hooks next to a configuration in TOML, which can turn them off."""
 
     def list_notes(self, settings: Path) -> list[str]:
         """Return the next steps, and the switch in config.toml that turns hooks off."""
