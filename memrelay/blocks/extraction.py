@@ -20,8 +20,8 @@ from memrelay.blocks.memory_args import MemoryId, StoreArgs, make_context, namin
 from memrelay.blocks.model_url import Url
 from memrelay.bus.message import Message
 from memrelay.memory.admission import REVIEW, settle
-from memrelay.memory.engine.versions import StoredRecord
-from memrelay.memory.errors import PolicyStop
+from memrelay.memory.engine.versions import State, StoredRecord
+from memrelay.memory.errors import PolicyStop, RecordDamaged
 from memrelay.memory.models.extraction.progress import Progress, ProgressTable, Turn
 from memrelay.memory.models.extraction.settings import Settings
 from memrelay.memory.models.turns.turns import MAX_THREAD, TurnView, view_turn
@@ -36,6 +36,8 @@ MOST_CALLS = 50
 MOST_WINDOWS = 20
 # Seconds after the deadline of a call until it counts as lost.
 GRACE_S = 300
+LOST = "a call was lost: its answer did not come, or is a dead letter of the pipeline"
+LOST_RETRIES = 2
 # Seconds until a service without an answer is asked again. They double.
 FIRST_RETRY_S, LONGEST_RETRY_S = 60, 3600
 PERIODS_MS = {"hour": 3_600_000, "day": 86_400_000}
@@ -216,6 +218,8 @@ def run_job(call: Call, args: ExtractionArgs, job: Job) -> Message | DeferredCal
         progress, written = _take_answer(call, args, job, progress, answer=answer, now_ms=now_ms)
     elif progress.call and now_ms < progress.until_ms:
         return None
+    elif progress.call:
+        progress = _give_up(args, progress, now_ms)
     settings = orjson.dumps(asdict(args.settings)).decode()
     progress = progress._replace(call="", settings=settings, ran_ms=max(now_ms, 1))
     progress, request = _ask_next(call, args, job, progress, now_ms)
@@ -260,23 +264,29 @@ def _take_answer(
         if batch is not None:
             written = job.write(call, args, batch, str(answer["text"]))
     except UnusableAnswer as unusable:
-        return _reject(args, progress.with_error(str(unusable), now_ms), rows, written)
+        progress, is_left_out = _reject(progress.with_error(str(unusable), now_ms), args.retries)
+        if is_left_out:
+            written.add("rejected")
+        return progress, written
     written.add("batches")
     totals = {name: getattr(progress, name) + count for name, count in written.counts.items()}
     return progress.with_done(rows)._replace(**totals), written
 
 
-def _reject(
-    args: ExtractionArgs, progress: Progress, rows: Sequence[int], written: Written
-) -> tuple[Progress, Written]:
-    """Count an unusable answer. After the last retry, leave the turns out."""
-    if progress.attempts < args.retries:
-        return progress._replace(attempts=progress.attempts + 1), written
-    written.add("rejected")
+def _give_up(args: ExtractionArgs, progress: Progress, now_ms: int) -> Progress:
+    """Count a call whose answer never came, or could not be written, such as a dead letter."""
+    return _reject(progress.with_error(LOST, now_ms), max(args.retries, LOST_RETRIES))[0]
+
+
+def _reject(progress: Progress, retries: int) -> tuple[Progress, bool]:
+    """Count an unusable answer. After the last retry, leave the turns out, and return True."""
+    if progress.attempts < retries:
+        return progress._replace(attempts=progress.attempts + 1), False
+    rows = [row for row, _ in progress.batch_turns]
     progress = progress.with_done(rows)
     return progress._replace(
         rejected=progress.rejected + 1, rejected_turns=progress.rejected_turns + len(rows)
-    ), written
+    ), True
 
 
 def _load_batch(call: Call, progress: Progress) -> Batch | None:
@@ -366,8 +376,16 @@ def make_batch(found: Sequence[tuple[int, StoredRecord]], earlier: str = "") -> 
     for row, stored in found:
         state = stored.state
         turns.append(Turn(row, state.guid, state.thread or "", state.owner, len(state.content)))
-        views.append(view_turn(state))
+        views.append(_view(state))
     return Batch(turns, views, earlier) if turns else None
+
+
+def _view(state: State) -> TurnView:
+    """Return a turn as operations show it, and a damaged one without its item."""
+    try:
+        return view_turn(state)
+    except RecordDamaged:
+        return view_turn(state._replace(data=None))
 
 
 def fence(batch: Batch) -> str:

@@ -366,3 +366,35 @@ def test_policies_decide_about_each_fact() -> None:
         assert after == {"facts/ada": ["Ada drinks tea", "Ada owns a boat"]}
         assert facts(p) == {"facts/ada": []}
         assert p.dead_letters == []
+
+
+def test_an_answer_that_cannot_be_written_never_blocks_the_others() -> None:
+    with test_pipeline(make_bundle(extract={"mode": "create"})) as p:
+        broken = {"text": "{}", "tokens": "many", "ended_at_ms": 0}
+        p.answer("extract", broken)
+        say(p, "thing0")
+        p.advance("40min")
+        letters, found = len(p.dead_letters), status(p)
+        p.answer("extract", extract_all)
+        say(p, "thing1")
+        p.advance("10min")
+
+        assert letters == 3 and (found.rejected, found.rejected_turns) == (1, 1)
+        assert "a call was lost" in found.last_error
+        assert facts(p) == {"facts/ada": stated("thing1")}
+
+
+def test_a_turn_in_the_row_of_a_removed_one_is_read() -> None:
+    with test_pipeline(make_bundle(extract={"mode": "create"})) as p:
+        p.answer("extract", extract_all)
+        store = p.store("memories")
+        say(p, "thing0", user="bob")
+        p.advance("61s")
+        say(p, "thing1")
+        p.advance("61s")
+        store.turns.pop(thread="t", user="ada")  # and its fact, the last record
+        p.crash()
+        say(p, "thing2")
+        p.advance("61s")
+
+        assert facts(p) == {"facts/bob": stated("thing0"), "facts/ada": stated("thing2")}

@@ -8,6 +8,7 @@ MODEL = Model(
     faces=(
         "agents",
         "blocks.agent",
+        "blocks.extract",
         "blocks.knowledge_search",
         "blocks.memory_entry_write",
         "cli.commands.import_",

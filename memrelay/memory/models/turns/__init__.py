@@ -2,4 +2,8 @@
 
 from memrelay.memory.engine.models import Model
 
-MODEL = Model(name="turns", nouns={"turns": ("turns",)})
+MODEL = Model(
+    name="turns",
+    faces=("blocks.extract", "blocks.extraction", "blocks.summarize"),
+    nouns={"turns": ("turns",)},
+)
