@@ -10,7 +10,8 @@ from memrelay.capture.tools.tool import SettingsFault
 
 MAX_DEPTH = 100
 SPACE = re.compile(r"[ \t\r\n]*")
-STRING = re.compile(r'"(?:[^"\\\x00-\x1f]|\\.)*"')
+# A string without an end matches too, with an empty group.
+STRING = re.compile(r'"[^"\\\x00-\x1f]*+(?:\\.[^"\\\x00-\x1f]*+)*+("?)')
 SCALAR = re.compile(r"[-+.\w]+")
 REST_OF_LINE = re.compile(r"[ \t]*(?://[^\r\n]*)?")
 BYTE_ORDER_MARK = "\ufeff"
@@ -197,7 +198,7 @@ class _Parser:
         start, key = self._at, ""
         if opening == "{":
             found = STRING.match(self._text, start)
-            if found is None:
+            if found is None or not found[1]:
                 raise self._fault(
                     f"expected a name in double quotes, not {self._text[start : start + 20]!r}; "
                     "correct the JSON"
