@@ -1,7 +1,8 @@
 """Install the hook into the settings of a coding tool, and remove it again.
 
 Before a change, the settings are copied to the folder `backups`. `installed.json` records each
-changed file with the digest of its text, so that an untouched file gets its earlier bytes back.
+changed file with the digest of its text. A file that is unchanged since gets its earlier bytes
+back.
 """
 
 import hashlib
@@ -99,7 +100,7 @@ class Installation:
     def uninstall(self, tool: Tool) -> Change:
         """Remove the hook from the settings.
 
-        A file that nobody changed since the installation gets its earlier bytes back. Another one
+        A file that is unchanged since the installation gets its earlier bytes back. Another one
         only loses the entries of the hook. Raises CannotChange.
         """
         record = self._read_records().get(tool.name)

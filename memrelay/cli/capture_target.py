@@ -33,8 +33,8 @@ from memrelay.memory.control.keys import FORM
 from memrelay.pipelines.check import check
 
 SAMPLE = "coding_memory.json"
-# Blocks whose store is meant for turns.
-TURN_BLOCKS = ("memory_turn", "extract", "summarize")
+# An agent with one of these blocks, or of this kind of records, has a store for turns.
+TURN_BLOCKS, TURN = ("extract", "summarize"), "turn"
 KEY_NAME, SCOPES = "capture", ("write", "search")
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 PROBE_TIMEOUT_S = 5.0
@@ -45,7 +45,7 @@ STDIN = "-"
 
 
 class Options(NamedTuple):
-    """What the command line asks for; "" and None for nothing."""
+    """The options of the command line; "" and None for those that are not given."""
 
     url: str
     pipeline: str
@@ -60,7 +60,7 @@ class Options(NamedTuple):
 def choose(
     options: Options, before: Configuration | None, paths: Paths
 ) -> tuple[Configuration, str | None]:
-    """Return the new configuration, and a new key or None to keep the present one."""
+    """Return the new configuration, and the key: None for the present one, "" for none."""
     if options.file and (options.url or options.pipeline or options.key_file or options.store):
         fail("give either --file, or a server with --url, --pipeline, --store and --key-file")
     base = before or Configuration(user=pwd.getpwuid(os.getuid()).pw_name)
@@ -75,10 +75,10 @@ def choose(
         file = options.file.expanduser().absolute()
         run_with_settings(lambda settings: _make_file(file))
         return replace(chosen, file=str(file), url="", pipeline="", store=""), ""
-    is_asked = options.url or options.pipeline or options.store or options.key_file
-    if before is not None and not is_asked:
+    is_asked = bool(options.url or options.pipeline or options.store or options.key_file)
+    if chosen.file and not is_asked:
         return chosen, None
-    return run(lambda settings: _choose_server(settings, options, chosen, paths))
+    return run(lambda settings: _choose_server(settings, options, chosen, paths, is_asked))
 
 
 def _make_file(file: Path) -> None:
@@ -87,16 +87,24 @@ def _make_file(file: Path) -> None:
 
 
 async def _choose_server(
-    settings: Settings, options: Options, chosen: Configuration, paths: Paths
+    settings: Settings, options: Options, chosen: Configuration, paths: Paths, is_asked: bool
 ) -> tuple[Configuration, str | None]:
+    """Return the configuration for a server, and the key as `choose` does.
+
+    Without a choice on the command line, a server of another folder stays.
+    """
     url = (options.url or chosen.url or make_local_url(settings)).rstrip("/")
     key = _read_key_file(options.key_file) if options.key_file else None
     if not _is_local(url) or not catalog_exists(settings.memory.root, settings.storage.url):
         return _choose_remote(settings, url, options, chosen, key)
     async with make_catalog(settings) as catalog:
+        if chosen.pipeline and not is_asked and await catalog.find(chosen.pipeline) is None:
+            return chosen, None
         deployed, store = await _find_target(catalog, options.pipeline or chosen.pipeline)
         if key is None:
             key = await _make_key(catalog, deployed.uid, read_key(paths))
+    if deployed.uid == chosen.pipeline:
+        store = chosen.store or store
     store = options.store or store
     return replace(chosen, url=url, file="", pipeline=deployed.uid, store=store), key
 
@@ -116,6 +124,8 @@ def _choose_remote(
         fail(f"name the pipeline on {url} with --pipeline UID")
     is_same = url == chosen.url and pipeline == chosen.pipeline
     store = options.store or (chosen.store if is_same else "")
+    # No other server gets the present key.
+    key = "" if key is None and url != chosen.url else key
     return replace(chosen, url=url, file="", pipeline=pipeline, store=store), key
 
 
@@ -140,8 +150,10 @@ async def _find_target(catalog: Catalog, name: str) -> tuple[Deployed, str]:
         for deployed in await catalog.active()
         if (store := await _find_turn_store(catalog, deployed))
     ]
-    if len(fitting) == 1:
-        return fitting[0]
+    own = [one for one in fitting if one[0].name == SAMPLE.removesuffix(".json")]
+    for few in (fitting, own):
+        if len(few) == 1:
+            return few[0]
     if not fitting:
         fail(
             f"no pipeline here has a store for turns: deploy the sample with `{PROGRAM} deploy "
@@ -154,11 +166,18 @@ async def _find_target(catalog: Catalog, name: str) -> tuple[Deployed, str]:
 async def _find_turn_store(catalog: Catalog, deployed: Deployed) -> str:
     checked = check(await catalog.source(deployed.hash) or b"", uid=deployed.uid)
     agents = checked.bundle.agents if checked.bundle else ()
-    return next((one.args.store for one in agents if one.block.name in TURN_BLOCKS), "")
+    return next(
+        (
+            one.args.store
+            for one in agents
+            if one.block.name in TURN_BLOCKS or getattr(one.args, "kind", "") == TURN
+        ),
+        "",
+    )
 
 
 async def _make_key(catalog: Catalog, uid: str, present: str) -> str | None:
-    """Return a new key, None to keep the present one or if the server needs none."""
+    """Return a new key, None to keep the present one, and "" if the server needs none."""
     now_ms = time.time_ns() // 1_000_000
     keys = {key.id: key for key in await catalog.keys.every()}
     if not keys:
@@ -166,7 +185,7 @@ async def _make_key(catalog: Catalog, uid: str, present: str) -> str | None:
             "no key exists, so the server accepts every program on this machine; after the first "
             "`memrelay keys create`, install again to make a key for capture"
         )
-        return None
+        return ""
     found = FORM.fullmatch(present)
     key = keys.get(found[1]) if found else None
     if key and uid in key.pipelines and key.scopes.issuperset(SCOPES) and not key.fault(now_ms):

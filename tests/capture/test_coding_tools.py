@@ -106,7 +106,7 @@ def configure_opencode(home: Path, url: str) -> dict[str, str]:
 TOOLS = {
     "claude-code": Tried(
         "@anthropic-ai/claude-code-*/claude",
-        ("--model", "claude-sonnet-4-5", "--allowedTools", "Bash", "-p"),
+        ("--model", "sonnet", "--allowedTools", "Bash", "-p"),
         ("Bash", {"command": SHELL, "description": "Steep"}),
         "/v1/messages",
         configure_claude_code,

@@ -209,6 +209,32 @@ def test_a_server_with_keys_gets_one_for_this_pipeline_alone(program: Program, u
     assert "stays valid" in user.run("uninstall", "gemini-cli").err
 
 
+def test_a_second_installation_makes_the_key_that_the_server_then_needs(
+    program: Program, user: User
+) -> None:
+    program.run("keys", "create", "ops", "--scope", "admin", "--pipeline", "*")
+    assert user.run("install", "codex").code == 0
+    user.paths.key.unlink()
+
+    ended = user.run("install", "codex")
+
+    assert ended.code == 0 and KEY.fullmatch(user.paths.key.read_text().strip())
+    # Another server does not get this key.
+    moved = user.run("install", "codex", "--url", "http://127.0.0.2:9", "--pipeline", "x")
+    assert moved.code == 0 and not user.paths.key.exists()
+
+
+def test_an_invalid_configuration_of_codex_changes_nothing(user: User) -> None:
+    config = user.home / ".codex/config.toml"
+    config.parent.mkdir()
+    config.write_text('model = "x"\nmodel =\n')
+
+    ended = user.run("install", "codex", "--file", user.home / "turns.db")
+
+    assert ended.code == 1 and f"{config}: " in ended.err and "line 2" in ended.err
+    assert list(config.parent.iterdir()) == [config] and not user.paths.config.exists()
+
+
 def test_the_own_key_is_revoked_with_the_last_tool(program: Program, user: User) -> None:
     program.run("keys", "create", "ops", "--scope", "admin", "--pipeline", "*")
     assert user.run("install", "codex").code == 0

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from memrelay.capture.configuration import find_paths
+from memrelay.capture.hook import EVENTS
 from memrelay.capture.installation import CannotChange, Installation, make_command
 from memrelay.capture.tools import TOOLS, Tool
 from memrelay.capture.tools.json_text import insert, parse, remove
@@ -283,3 +284,16 @@ def test_a_path_with_spaces_is_quoted() -> None:
 
     assert command == "python3 -I -S '/home/ann lee/memrelay/capture/hook.py' codex"
     assert os.path.isabs(command.split("'")[1])
+
+
+@pytest.mark.parametrize("name", WITH_JSON)
+def test_the_recorded_events_of_a_tool_are_registered(
+    installation: Installation, name: str
+) -> None:
+    recorded = (Path(__file__).parent / f"payloads/{name}.jsonl").read_text().splitlines()
+    events = {json.loads(line)["hook_event_name"] for line in recorded}
+
+    settings = installation.install(TOOLS[name]).settings
+
+    registered = json.loads(settings.read_bytes())["hooks"].keys()
+    assert events & EVENTS.keys() <= registered <= EVENTS.keys()

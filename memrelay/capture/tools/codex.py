@@ -14,7 +14,7 @@ SWITCHES = ("hooks", "codex_hooks")
 
 @dataclass(frozen=True, slots=True)
 class _Codex(HooksFile):
-    """Hooks beside a configuration in TOML, which can turn them off."""
+    """Hooks next to a configuration in TOML, which can turn them off."""
 
     def list_notes(self, settings: Path) -> list[str]:
         """Return the next steps, and the switch in config.toml that turns hooks off."""
@@ -23,7 +23,7 @@ class _Codex(HooksFile):
             text = config.read_text(encoding="utf-8") if config.exists() else ""
             features = tomllib.loads(text).get("features", {})
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise SettingsFault(f"{config}: {error}; correct it, then install again") from error
+            raise SettingsFault(f"{config}: {error}; correct it. Nothing was changed") from error
         is_off = isinstance(features, dict) and any(
             features.get(name) is False for name in SWITCHES
         )

@@ -75,7 +75,8 @@ class HooksFile:
 
     def list_notes(self, settings: Path) -> list[str]:
         """Return the next steps, and which setting turns all hooks off."""
-        root = self._parse(settings.read_text(encoding="utf-8"))
+        text = settings.read_text(encoding="utf-8") if settings.exists() else ""
+        root = self._parse(text if text.strip() else EMPTY)
         found = [
             f"{settings} has {'.'.join(path)} = {str(off).lower()}, so {self.title} runs no hooks; "
             "change it"

@@ -35,82 +35,73 @@ const textOf = (parts) =>
 
 export const Memrelay = async ({ client, directory, worktree }) => {
   const cwd = directory || worktree
-  // By session: the context, the id of the last prompt, and whether it belongs to a subagent.
+  // By id: the context of a session, whether it is a subagent's, its last prompt, and its queue.
   const sessions = new Map()
 
-  const open = (id) => {
-    if (!sessions.has(id)) {
-      const context = run({ hook_event_name: "SessionStart", session_id: id, cwd })
-      sessions.set(id, { context, turn: "", child: isChild(id) })
-    }
-    return sessions.get(id)
-  }
-  const isChild = async (id) => {
+  const isSubagent = async (id) => {
     try {
       return Boolean((await client.session.get({ path: { id } })).data?.parentID)
     } catch {
       return false
     }
   }
-  const lastAnswer = async (id) => {
+  const open = (id) => {
+    if (!sessions.has(id)) {
+      const context = run({ hook_event_name: "SessionStart", session_id: id, cwd })
+      sessions.set(id, { context, subagent: isSubagent(id), turn: "", queue: context })
+    }
+    return sessions.get(id)
+  }
+  // Send an event after the earlier ones of its session. opencode does not wait for it.
+  const send = (id, name, read) => {
+    const session = open(id)
+    const turn = session.turn
+    session.queue = session.queue.then(async () => {
+      if (await session.subagent) return
+      const fields = await read()
+      await run({ hook_event_name: name, session_id: id, turn_id: turn, cwd, ...fields })
+    })
+  }
+  const readAnswer = async (id) => {
     try {
       const { data } = await client.session.messages({ path: { id } })
-      return (data ?? []).filter((one) => one.info.role === "assistant").at(-1)
+      return { answer: textOf(data.filter((one) => one.info.role === "assistant").at(-1)?.parts) }
     } catch {
-      return undefined
+      return { answer: "" }
     }
   }
 
   return {
     "chat.message": async (input, output) => {
-      const session = open(input.sessionID)
-      if (await session.child) return
-      session.turn = output.message.id
-      await run({
-        hook_event_name: "UserPromptSubmit",
-        session_id: input.sessionID,
-        turn_id: session.turn,
-        cwd,
-        prompt: textOf(output.parts),
-      })
+      const prompt = textOf(output.parts)
+      open(input.sessionID).turn = output.message.id
+      send(input.sessionID, "UserPromptSubmit", () => ({ prompt }))
     },
     "experimental.chat.system.transform": async (input, output) => {
       if (!input.sessionID) return
-      const context = await open(input.sessionID).context
-      if (context.trim()) output.system.push(context)
+      const session = open(input.sessionID)
+      const context = await session.context
+      if (context.trim() && !(await session.subagent)) output.system.push(context)
     },
     "tool.execute.after": async (input, output) => {
-      const session = open(input.sessionID)
-      if (await session.child) return
-      const failed = output.metadata?.exit ?? output.metadata?.error
-      await run({
-        hook_event_name: "PostToolUse",
-        session_id: input.sessionID,
-        turn_id: session.turn,
-        cwd,
+      const exit = output.metadata?.exit ?? (output.metadata?.error ? 1 : 0)
+      const result = {
         tool_name: input.tool,
+        tool_use_id: input.callID,
         tool_input: input.args,
-        tool_exit: typeof failed === "number" ? failed : failed ? 1 : 0,
+        tool_exit: exit,
         tool_output: String(output.output ?? ""),
-      })
+      }
+      send(input.sessionID, "PostToolUse", () => result)
     },
     event: async ({ event }) => {
       const id = event.properties?.sessionID ?? event.properties?.info?.id
-      const session = sessions.get(id)
-      if (!session) return
+      if (!sessions.has(id)) return
+      if (event.type === "session.idle") send(id, "Stop", () => readAnswer(id))
       if (event.type === "session.deleted") {
+        send(id, "SessionEnd", () => ({}))
         sessions.delete(id)
-        await run({ hook_event_name: "SessionEnd", session_id: id, cwd })
       }
-      if (event.type !== "session.idle" || (await session.child)) return
-      const answer = await lastAnswer(id)
-      await run({
-        hook_event_name: "Stop",
-        session_id: id,
-        turn_id: session.turn,
-        cwd,
-        answer: textOf(answer?.parts),
-      })
     },
   }
 }

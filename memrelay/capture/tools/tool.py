@@ -43,4 +43,7 @@ class Tool(Protocol):
         """
 
     def list_notes(self, settings: Path) -> list[str]:
-        """Return what the user has to do or know after the installation."""
+        """Return what the user has to do or know after the installation.
+
+        Raises SettingsFault: other settings of the tool are invalid.
+        """

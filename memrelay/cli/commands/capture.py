@@ -21,6 +21,7 @@ from memrelay.cli.options import Json, complete_pipelines
 from memrelay.cli.settings import process_environment
 from memrelay.cli.terminal.output import print_json, print_line
 from memrelay.cli.terminal.readable import counted, table
+from memrelay.installation import PROGRAM
 from memrelay.memory.engine.timestamps import format_time
 
 ToolName = Annotated[
@@ -94,6 +95,7 @@ def install(
     paths, installation = _open()
     try:
         installation.check(installed)
+        notes = installed.list_notes(installation.find_settings(installed))
         before = _load(paths)
         configuration, key = choose(options, before, paths)
         if fault := probe(configuration, saved.read_key(paths) if key is None else key):
@@ -105,7 +107,6 @@ def install(
         if key == "":
             paths.key.unlink(missing_ok=True)
         change = installation.install(installed)
-        notes = installed.list_notes(change.settings)
     except (BadConfiguration, CannotChange, SettingsFault) as error:
         fail(str(error))
     made = {
@@ -125,6 +126,7 @@ def install(
         print_line(
             f"Changed: {change.settings}" + f" (backup: {change.backup})" * bool(change.backup)
         )
+        print_line(f"New sessions are captured. See `{PROGRAM} capture status`.")
     for one in notes:
         note(one)
 
