@@ -25,7 +25,7 @@ async def complete(request: Mapping[str, Any], deferred_call: RunningCall) -> Js
     """Return `text` and `tokens`, or `error` and whether the service rejects this request alone.
 
     `request` has `messages`, the options of the model, and `deadline_s`, the seconds for all
-    attempts.
+    attempts. Its `turns` are returned too, so that an erasure of one finds the result.
     """
     try:
         async with asyncio.timeout(request["deadline_s"]):
@@ -37,7 +37,7 @@ async def complete(request: Mapping[str, Any], deferred_call: RunningCall) -> Js
         answer = {"error": str(fault), "is_rejected": True}
     except ModelFault as fault:
         answer = {"error": str(fault), "is_rejected": False}
-    return answer | {"ended_at_ms": time.time_ns() // 1_000_000}
+    return answer | {"turns": request["turns"], "ended_at_ms": time.time_ns() // 1_000_000}
 
 
 async def _ask(request: Mapping[str, Any], deferred_call: RunningCall) -> Json:

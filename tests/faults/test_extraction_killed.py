@@ -1,5 +1,5 @@
-"""The blocks extract and summarize on a real worker with a stub of their model: kills, a service
-that hangs, and one that is dead.
+"""Row 41: the blocks extract and summarize with a stub of their model: kills of the worker, a
+service that hangs, and answers that harm nothing.
 """
 
 import itertools
