@@ -169,6 +169,8 @@ def test_coding_memory_finds_turns_and_proposes_at_night_what_contradicts() -> N
         p.advance("18h")
 
         assert turns.text.endswith("Fix the flaky login test\n")
+        (about,) = store.views.about(of="p").views
+        assert (about.name, about.items[0].content) == ("prompts", "Fix the flaky login test")
         assert facts.text.count("The CI uses Node") == 2
         (waiting,) = store.reviews.list().items
         assert waiting.candidate is not None and waiting.candidate.content == "The CI uses Node 22"
