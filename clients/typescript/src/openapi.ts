@@ -9503,7 +9503,7 @@ export interface operations {
                     project: string;
                     /**
                      * User
-                     * @description Only prompts of this user, and facts about this user or about nobody.
+                     * @description Only prompts of this user, and facts about this user or about no user.
                      * @default
                      */
                     user?: string | null;
