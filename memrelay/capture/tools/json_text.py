@@ -10,9 +10,6 @@ from memrelay.capture.tools.tool import SettingsFault
 
 MAX_DEPTH = 100
 SPACE = re.compile(r"[ \t\r\n]*")
-# A string without an end matches too, with an empty group.
-STRING = re.compile(r'"[^"\\\x00-\x1f]*+(?:\\.[^"\\\x00-\x1f]*+)*+("?)')
-SCALAR = re.compile(r"[-+.\w]+")
 DECODER = json.JSONDecoder()
 REST_OF_LINE = re.compile(r"[ \t]*(?://[^\r\n]*)?")
 BYTE_ORDER_MARK = "\ufeff"
@@ -200,8 +197,6 @@ class _Parser:
     def _member(self, opening: str, depth: int) -> Member:
         start, key = self._at, ""
         if opening == "{":
-            found = STRING.match(self._text, start)
-            if found is None or not found[1]:
             if not self._text.startswith('"', start):
                 raise self._fault(
                     f"expected a name in double quotes, not {self._text[start : start + 20]!r}; "
