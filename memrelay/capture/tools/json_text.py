@@ -10,8 +10,7 @@ from memrelay.capture.tools.tool import SettingsFault
 
 MAX_DEPTH = 100
 SPACE = re.compile(r"[ \t\r\n]*")
-STRING = re.compile(r'"(?:[^"\\\x00-\x1f]|\\.)*"')
-SCALAR = re.compile(r"[-+.\w]+")
+DECODER = json.JSONDecoder()
 REST_OF_LINE = re.compile(r"[ \t]*(?://[^\r\n]*)?")
 BYTE_ORDER_MARK = "\ufeff"
 
@@ -166,15 +165,17 @@ class _Parser:
             members = self._members(opening, depth)
             value = _to_value(opening, members)
             return Node(start, self._at, value, members)
-        found = (STRING if opening == '"' else SCALAR).match(self._text, start)
-        try:
-            value = json.loads(found[0] if found else "")
-        except ValueError:
-            raise self._fault(
-                f"expected a value, not {self._text[start : start + 20]!r}; correct the JSON"
-            ) from None
-        self._at = start + len(found[0]) if found else start
+        value = self._scalar("a value")
         return Node(start, self._at, value)
+
+    def _scalar(self, expected: str) -> Any:
+        """Return the text, number or word at the position, and go on after it."""
+        try:
+            value, self._at = DECODER.raw_decode(self._text, self._at)
+        except ValueError:
+            seen = self._text[self._at : self._at + 20] or "the end of the file"
+            raise self._fault(f"expected {expected}, not {seen!r}; correct the JSON") from None
+        return value
 
     def _members(self, opening: str, depth: int) -> tuple[Member, ...]:
         close = "}" if opening == "{" else "]"
@@ -196,14 +197,12 @@ class _Parser:
     def _member(self, opening: str, depth: int) -> Member:
         start, key = self._at, ""
         if opening == "{":
-            found = STRING.match(self._text, start)
-            if found is None:
+            if not self._text.startswith('"', start):
                 raise self._fault(
                     f"expected a name in double quotes, not {self._text[start : start + 20]!r}; "
                     "correct the JSON"
                 )
-            key = json.loads(found[0], strict=False)
-            self._at = found.end()
+            key = self._scalar("a name in double quotes")
             self._skip()
             self._expect(":")
         return Member(key, start, self._value(depth + 1))
