@@ -64,6 +64,7 @@ GEMINI_CONTEXT = "<hook_context>", "</hook_context>"
 COMMAND_KEYS = ("command", "cmd", "script", "patch", "input")
 WORD = re.compile(r"[^\s'\"`;|&<>()=,:]+")
 MAX_FILES, MAX_RULES = 100, 2000
+COMMIT = re.compile("[0-9a-f]{40,64}")
 # White space as JSON inside of a text writes it.
 ESCAPES = re.compile(r"(?<!\\)\\+(?:[bfnrt]|u[0-9A-Fa-f]{4})")
 
@@ -357,7 +358,8 @@ class Place:
             git = os.path.join(self.root, named)
         head = read_text(os.path.join(git, "HEAD")).strip()
         name = head.partition("refs/heads/")[2]
-        self.branch = name[:MAX_NAME] or head[:12]
+        commit = head[:12] if COMMIT.fullmatch(head) else ""
+        self.branch = name[:MAX_NAME] or commit
         common = read_text(os.path.join(git, "commondir")).strip()
         self.git = os.path.normpath(os.path.join(git, common))
 

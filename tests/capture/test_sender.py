@@ -3,16 +3,20 @@
 import json
 import socket
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from memrelay.capture.configuration import Configuration, save
 from memrelay.capture.spool import BATCH_LINES, Spool
-from tests.support.capture import CaptureHome, Json, list_turns
+from tests.support.capture import TOOLS, CaptureHome, Json, list_turns
 from tests.support.tcp_relay import TcpRelay
 from tests.support.waiting import wait_for
 from tests.support.web_system import WebSystem
 
+# A port that programs do not get: nothing listens there.
+DEAD = "http://127.0.0.1:9"
+ROLES = ["user", "tool", "assistant", "user", "assistant"]
 THREAD = "capture/claude-code/session-1"
 NO_TEA = {"name": "no tea", "match": {"find": {"pattern": "forbidden tea"}}, "action": "refuse"}
 
@@ -64,10 +68,8 @@ def test_turns_arrive_at_a_server(home: CaptureHome, web_system: WebSystem) -> N
 
 def test_a_dead_server_loses_nothing(home: CaptureHome, web_system: WebSystem) -> None:
     uid = install(home, web_system)
-    with socket.create_server(("127.0.0.1", 0)) as unused:
-        port = unused.getsockname()[1]
     values = {"pipeline": uid, "user": "ada", "python": "/bin/true"}
-    save(home.paths, Configuration(url=f"http://127.0.0.1:{port}", **values))
+    save(home.paths, Configuration(url=DEAD, **values))
     home.prompt("While the server is dead")
 
     home.send()
@@ -79,6 +81,26 @@ def test_a_dead_server_loses_nothing(home: CaptureHome, web_system: WebSystem) -
     home.prompt("When it is back")
     home.send()
     assert texts(web_system, uid) == ["While the server is dead", "When it is back"]
+
+
+def test_parallel_sessions_of_all_tools_survive_a_dead_server(
+    home: CaptureHome, web_system: WebSystem
+) -> None:
+    uid = install(home, web_system)
+    save(home.paths, Configuration(url=DEAD, pipeline=uid, python="/bin/true"))
+    with ThreadPoolExecutor(len(TOOLS)) as pool:
+        list(pool.map(home.play, TOOLS))
+    home.send()
+    sessions = {(one["tool"], one["session"]) for one in home.spooled()}
+    assert len(sessions) == len(TOOLS)
+
+    save(home.paths, Configuration(url=web_system.url, pipeline=uid))
+    home.send()
+
+    for tool, session in sessions:
+        turns = list_turns(web_system.url, uid, f"capture/{tool}/{session}")
+        assert [one["role"] for one in turns] == ROLES
+        assert turns[3]["content"] == "We deploy on Fridays only."
 
 
 def test_a_lost_answer_adds_no_turn_twice(home: CaptureHome, web_system: WebSystem) -> None:
