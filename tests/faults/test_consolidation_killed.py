@@ -12,8 +12,8 @@ from tests.support.client import input_of, make_envelope
 from tests.support.system import TestSystem
 from tests.support.worker import arm
 
-# More entries than one slice compares, so that a run has deferred calls.
-FILLERS, MAX_ROUNDS = 25, 30
+# More entries than one slice compares, so that each run has a deferred call.
+FILLERS, MAX_ROUNDS = 12, 30
 PROPOSED = "SELECT op, json_extract(candidate, '$.content') FROM proposals ORDER BY 2"
 
 
@@ -35,12 +35,12 @@ def test_a_run_that_is_killed_at_every_step_proposes_each_pair_once(
     tidy = make_agent("tidy", "consolidate", {"memory_id": STORE}, on="tidy", to="tidied")
     with TestSystem() as system:
         system.start_worker(bundles=[make_bundle(uid, tidy)])
-        for number in range(FILLERS):
-            enter_entry(system, uid, f"Note {number} is about topic {number * 7}")
         system.client.await_quiet(uid)
         system.workers[-1].stop()
         while not has_survived:
             worker = system.start_stepping_worker(armed=False, die_at=rounds + 1)
+            for number in range(FILLERS):
+                enter_entry(system, uid, f"Note {rounds} {number} is about {rounds * number}")
             for port in (80, 90):
                 enter_entry(system, uid, f"The port of service{rounds} is {port}{rounds:02}")
                 # A call waits for its vector, so the next input may run before it.
