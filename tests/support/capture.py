@@ -18,6 +18,8 @@ TOOLS = ("claude-code", "codex", "gemini-cli", "cursor", "opencode")
 # A sender that does nothing, so that a test sends when it wants.
 NO_SENDER = "/bin/true"
 FOREVER_S = 60
+LIMITS = "DEADLINE_S, CONTEXT_S = 2.0, 1.0"
+PATIENT_LIMITS = "DEADLINE_S, CONTEXT_S = 60.0, 50.0"
 GIT_CONFIG = '[core]\n\tbare = false\n[remote "origin"]\n\turl = {url}\n\tfetch = +refs/*\n'
 Json = dict[str, Any]
 
@@ -42,6 +44,10 @@ class CaptureHome:
             values.setdefault("file", str(self.store))
         save(self.paths, Configuration(user="ada", python=python, **values), key)
         copy_hook(self.paths)
+        # A busy machine needs longer than a person may wait.
+        text = self.paths.hook_module.read_text()
+        assert LIMITS in text
+        self.paths.hook_module.write_text(text.replace(LIMITS, PATIENT_LIMITS))
 
     @property
     def store(self) -> Path:
