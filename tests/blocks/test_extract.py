@@ -80,6 +80,22 @@ def test_turns_become_facts_with_their_origin() -> None:
         assert len(p.requests) == 1 and p.dead_letters == []
 
 
+def test_a_fact_of_a_captured_session_is_in_the_context_until_the_session_is_undone() -> None:
+    thread, project = "capture/claude-code/1", "github.com/ada/tea"
+    with test_pipeline(make_bundle(extract={})) as p:
+        p.answer("extract", answer_facts({"text": "Ada drinks tea", "turns": [1]}))
+        store = p.store("memories")
+        turn = {"content": "I drink tea", "item": {"project": project}}
+        store.turns.add([turn], user="ada", thread=thread, agent="claude-code")
+        p.say("go", swarm="run")
+
+        text = store.capture.context(project, user="ada").text
+        assert "Facts:\n- Ada drinks tea" in text and ": I drink tea" in text
+        assert store.capture.context(project, user="bob").text == ""
+        store.turns.clear(thread=thread, user="ada")
+        assert store.capture.context(project, user="ada").text == ""
+
+
 def test_two_users_never_share_a_batch_or_a_memory() -> None:
     names = {"ada": "facts/ada", "bob": "facts/bob", "a/b": "facts/a%2Fb", "": "facts/thread/t"}
     with test_pipeline(make_bundle(extract={"mode": "create"})) as p:
