@@ -218,7 +218,7 @@ def list_files(given: Any) -> list[str]:
         if key in FILE_KEYS:
             files += texts
         elif key in COMMAND_KEYS:
-            files += WORD.findall(" ".join(texts)[:MAX_TEXT])
+            files += WORD.findall(" ".join(texts))
     return files
 
 
@@ -417,7 +417,17 @@ class Ignored:
 
     def has_any(self, files: list[str]) -> bool:
         """Return whether one of the files must not be captured."""
-        return any(map(self._has, dict.fromkeys(files[:MAX_FILES])))
+        names = list(dict.fromkeys(files))
+        # All rules for all words of a long script would take seconds.
+        later = filter(self._may_have, names[MAX_FILES:])
+        return any(map(self._has, names[:MAX_FILES])) or any(map(self._has, later))
+
+    def _may_have(self, name: str) -> bool:
+        """Return whether a name is that of a file, or has a part that the list names."""
+        if os.path.lexists(os.path.join(self._place.folder, os.path.expanduser(name))):
+            return True
+        parts = name.split("/")
+        return any(matches_name(rule.parts[-1], part) for rule in self._listed for part in parts)
 
     def _has(self, name: str) -> bool:
         path = os.path.normpath(os.path.join(self._place.folder, os.path.expanduser(name)))
