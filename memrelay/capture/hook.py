@@ -80,8 +80,11 @@ class Folders:
 def find_folders() -> Folders:
     """Return the folders by the variables of the environment."""
     home = os.path.expanduser("~")
-    config = os.environ.get("XDG_CONFIG_HOME") or os.path.join(home, ".config")
-    state = os.environ.get("XDG_STATE_HOME") or os.path.join(home, ".local/state")
+    # A relative folder would be one of the project, whose files nobody vouches for.
+    config, state = (
+        given if os.path.isabs(given := os.environ.get(name, "")) else os.path.join(home, default)
+        for name, default in (("XDG_CONFIG_HOME", ".config"), ("XDG_STATE_HOME", ".local/state"))
+    )
     return Folders(
         os.path.join(config, "memrelay", "capture"), os.path.join(state, "memrelay", "capture")
     )

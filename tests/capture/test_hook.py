@@ -2,6 +2,7 @@
 
 import ast
 import json
+import os
 import stat
 import sys
 from pathlib import Path
@@ -9,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from memrelay import open_store
-from memrelay.capture.configuration import CHECKS, HOOK
-from memrelay.capture.hook import MAX_SEGMENT, MAX_SPOOL, MAX_TEXT
+from memrelay.capture.configuration import CHECKS, HOOK, find_paths
+from memrelay.capture.hook import MAX_SEGMENT, MAX_SPOOL, MAX_TEXT, find_folders
 from memrelay.capture.spool import Spool
 from tests.support.capture import TOOLS, CaptureHome, Json, make_prompt, make_result
 from tests.support.waiting import wait_for
@@ -125,6 +126,19 @@ def test_without_its_files_the_hook_does_nothing(home: CaptureHome) -> None:
     home.paths.configuration.unlink()
     assert home.prompt("Uninstalled") == ""
     assert home.spooled() == []
+
+
+def test_a_relative_folder_of_the_environment_is_ignored(
+    home: CaptureHome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(home.folder))
+    for variable in ("XDG_CONFIG_HOME", "XDG_STATE_HOME"):
+        monkeypatch.setenv(variable, "in/the/project")
+
+    folders = find_folders()
+
+    assert (folders.config, folders.state) == (str(home.paths.config), str(home.paths.state))
+    assert find_paths(os.environ, home.folder) == home.paths
 
 
 def test_a_folder_that_cannot_be_made_disturbs_no_session(home: CaptureHome) -> None:
