@@ -352,7 +352,7 @@ class Place:
                 self.root = parent
                 self._read_git(git)
                 break
-        self.project = (self._find_remote() or self.root)[-500:]
+        self.project = clean((self._find_remote() or self.root)[-500:])
 
     def _read_git(self, git: str) -> None:
         """Read the branch. In a worktree or submodule, `.git` is a file that names the folder."""
@@ -392,6 +392,14 @@ def name_remote(url: str) -> str:
     path = path.partition("?")[0].rstrip("/")
     path = path[: -len(".git")] if path.endswith(".git") else path
     return f"{host.lower()}/{path.lstrip('/')}" if host else path
+
+
+def clean(text: str) -> str:
+    """Return a text with `?` for each half of a surrogate pair, which no store takes.
+
+    Tools in JavaScript halve pairs when they cut a text. Names of files may be no Unicode at all.
+    """
+    return text.encode(errors="replace").decode()
 
 
 def list_parents(folder: str) -> list[str]:
@@ -524,7 +532,7 @@ def matches_name(pattern: str, name: str) -> bool:
 def append(folders: Folders, turn: dict[str, Any]) -> None:
     """Append a line to the last segment, and drop the oldest segments of a full spool."""
     os.makedirs(folders.spool, mode=0o700, exist_ok=True)
-    line = json.dumps(turn, ensure_ascii=True).encode() + b"\n"
+    line = clean(json.dumps(turn, ensure_ascii=False)).encode() + b"\n"
     with Lock(folders):
         names = sorted(os.listdir(folders.spool))
         sizes = [os.path.getsize(os.path.join(folders.spool, name)) for name in names]
