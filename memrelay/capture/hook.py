@@ -701,8 +701,10 @@ def ask_file(folders: Folders, settings: dict[str, Any], project: str) -> str:
 
 
 def read_text(path: str) -> str:
-    """Return the text of a file, "" if it cannot be read."""
+    """Return the text of a file, "" if it cannot be read. A pipe or device would never end."""
     try:
+        if not os.path.isfile(path):
+            return ""
         with open(path, encoding="utf-8", errors="replace") as file:
             return file.read(MAX_SETTINGS)
     except OSError:

@@ -199,3 +199,15 @@ def test_the_copied_files_run_on_python_3_9(path: Path) -> None:
     names = {one.module or "" for one in ast.walk(tree) if isinstance(one, ast.ImportFrom)}
     names |= {a.name for one in ast.walk(tree) if isinstance(one, ast.Import) for a in one.names}
     assert {name.partition(".")[0] for name in names} <= sys.stdlib_module_names
+
+
+def test_a_pipe_or_device_of_a_project_delays_nothing(home: CaptureHome) -> None:
+    os.mkfifo(home.project / ".gitignore")
+    (home.project / ".git/HEAD").unlink()
+    (home.project / ".git/HEAD").symlink_to("/dev/zero")
+
+    home.run_hook("claude-code", make_result(home.project, {"file_path": "a"}, "content"))
+
+    assert [(one["text"], one["branch"]) for one in home.spooled()] == [
+        ("Read exit 0\ncontent", "")
+    ]
