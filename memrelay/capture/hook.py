@@ -540,7 +540,9 @@ def append(folders: Folders, turn: dict[str, Any]) -> None:
             drop_oldest(folders, names.pop(0))
             sizes.pop(0)
         if not names or sizes[-1] + len(line) > MAX_SEGMENT:
-            names.append(f"{time.time_ns():020d}")
+            # The sender deletes all but the last segment, so a clock that goes back must not count.
+            last = names[-1] if names and names[-1].isdecimal() else "0"
+            names.append(f"{max(time.time_ns(), int(last) + 1):020d}")
         path = os.path.join(folders.spool, names[-1])
         segment = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         size = os.fstat(segment).st_size

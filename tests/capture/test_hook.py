@@ -5,6 +5,7 @@ import json
 import os
 import stat
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -210,4 +211,20 @@ def test_a_pipe_or_device_of_a_project_delays_nothing(home: CaptureHome) -> None
 
     assert [(one["text"], one["branch"]) for one in home.spooled()] == [
         ("Read exit 0\ncontent", "")
+    ]
+
+
+def test_a_clock_that_goes_back_appends_behind_the_last_segment(home: CaptureHome) -> None:
+    home.paths.spool.mkdir(parents=True)
+    (home.paths.spool / f"{time.time_ns() + 10**12:020d}").write_bytes(b"x" * MAX_SEGMENT)
+    earlier = set(home.paths.spool.iterdir())
+
+    home.prompt("One")
+    home.prompt("Two")
+
+    (segment,) = set(home.paths.spool.iterdir()) - earlier
+    assert segment == max(home.paths.spool.iterdir())
+    assert [json.loads(line)["text"] for line in segment.read_bytes().splitlines()] == [
+        "One",
+        "Two",
     ]
