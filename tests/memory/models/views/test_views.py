@@ -133,6 +133,23 @@ def test_parts_are_listed_in_pages(store: Store) -> None:
     assert [(one.of, one.count) for one in some.items] == [("Ada", 1), ("Adam", 1)]
 
 
+@pytest.mark.parametrize("value", ["x" * 513, "\0" + "x" * 60_000], ids=["long", "nul"])
+def test_records_with_long_values_are_left_out(store: Store, value: str) -> None:
+    by = "data.a"
+    views: list[dict[str, Any]] = [
+        {"name": "parts", "per": by, "show": "count"},
+        {"name": "latest", "show": {"latest": by}},
+        {"name": "top", "show": {"top": {"by": by}}},
+    ]
+    for view in views:
+        call(store, "views.define", view=view)
+    create(store, "long", data={"a": value})
+    create(store, "short", data={"a": "x" * 512})
+
+    assert [one.count for one in call(store, "views.parts", id="parts").items] == [1]
+    assert shown(store, "latest") == shown(store, "top") == ["short"]
+
+
 def test_expired_records_are_not_shown(store: Store) -> None:
     call(store, "views.define", view=LATEST)
     create(store, "Paris", key="city")
