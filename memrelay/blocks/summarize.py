@@ -109,7 +109,9 @@ def _write(call: Call, args: SummarizeArgs, batch: Batch, answer: str) -> Writte
         written.add("refused")
         return written
     if count_stopped(written, output):
-        guid = getattr(output, "guid", "") if summary is None else ""
+        held = getattr(output, "guid", "")
+        # The summary ends with these turns even before an approval writes what they say.
+        guid = summary.guid if held and summary is not None else held
     elif summary is None:
         guid = output.guids[0]
         written.add("created")

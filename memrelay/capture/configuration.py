@@ -105,9 +105,14 @@ class Configuration:
 
 
 def find_paths(environ: Mapping[str, str], home: Path) -> Paths:
-    """Return the folders of capture by the variables XDG_CONFIG_HOME and XDG_STATE_HOME."""
-    config = Path(environ.get("XDG_CONFIG_HOME") or home / ".config")
-    state = Path(environ.get("XDG_STATE_HOME") or home / ".local/state")
+    """Return the folders of capture by the variables XDG_CONFIG_HOME and XDG_STATE_HOME.
+
+    Relative ones are ignored, as their specification demands.
+    """
+    config, state = (
+        given if (given := Path(environ.get(name, ""))).is_absolute() else home / default
+        for name, default in (("XDG_CONFIG_HOME", ".config"), ("XDG_STATE_HOME", ".local/state"))
+    )
     return Paths(config / "memrelay/capture", state / "memrelay/capture")
 
 

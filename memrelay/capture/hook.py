@@ -80,8 +80,11 @@ class Folders:
 def find_folders() -> Folders:
     """Return the folders by the variables of the environment."""
     home = os.path.expanduser("~")
-    config = os.environ.get("XDG_CONFIG_HOME") or os.path.join(home, ".config")
-    state = os.environ.get("XDG_STATE_HOME") or os.path.join(home, ".local/state")
+    # A relative folder would be one of the project, whose files nobody vouches for.
+    config, state = (
+        given if os.path.isabs(given := os.environ.get(name, "")) else os.path.join(home, default)
+        for name, default in (("XDG_CONFIG_HOME", ".config"), ("XDG_STATE_HOME", ".local/state"))
+    )
     return Folders(
         os.path.join(config, "memrelay", "capture"), os.path.join(state, "memrelay", "capture")
     )
@@ -90,8 +93,15 @@ def find_folders() -> Folders:
 def main() -> None:
     """Handle one event, and end with 0 whatever happens."""
     folders = find_folders()
+
+    def end_late(*_: Any) -> None:
+        try:
+            log(folders, TimeoutError(0, "the deadline has passed"))
+        finally:
+            os._exit(0)
+
     try:
-        signal.signal(signal.SIGALRM, lambda *_: os._exit(0))
+        signal.signal(signal.SIGALRM, end_late)
         signal.setitimer(signal.ITIMER_REAL, DEADLINE_S)
         run(folders, sys.argv[1], sys.stdin.buffer.read(MAX_PAYLOAD + 1))
     finally:
@@ -218,7 +228,7 @@ def list_files(given: Any) -> list[str]:
         if key in FILE_KEYS:
             files += texts
         elif key in COMMAND_KEYS:
-            files += WORD.findall(" ".join(texts)[:MAX_TEXT])
+            files += WORD.findall(" ".join(texts))
     return files
 
 
@@ -349,7 +359,7 @@ class Place:
                 self.root = parent
                 self._read_git(git)
                 break
-        self.project = (self._find_remote() or self.root)[-500:]
+        self.project = clean((self._find_remote() or self.root)[-500:])
 
     def _read_git(self, git: str) -> None:
         """Read the branch. In a worktree or submodule, `.git` is a file that names the folder."""
@@ -391,6 +401,14 @@ def name_remote(url: str) -> str:
     return f"{host.lower()}/{path.lstrip('/')}" if host else path
 
 
+def clean(text: str) -> str:
+    """Return a text with `?` for each half of a surrogate pair, which no store takes.
+
+    Tools in JavaScript halve pairs when they cut a text. Names of files may be no Unicode at all.
+    """
+    return text.encode(errors="replace").decode()
+
+
 def list_parents(folder: str) -> list[str]:
     """Return a folder and those above it, at most 64."""
     parents = [folder]
@@ -417,7 +435,17 @@ class Ignored:
 
     def has_any(self, files: list[str]) -> bool:
         """Return whether one of the files must not be captured."""
-        return any(map(self._has, dict.fromkeys(files[:MAX_FILES])))
+        names = list(dict.fromkeys(files))
+        # All rules for all words of a long script would take seconds.
+        later = filter(self._may_have, names[MAX_FILES:])
+        return any(map(self._has, names[:MAX_FILES])) or any(map(self._has, later))
+
+    def _may_have(self, name: str) -> bool:
+        """Return whether a name is that of a file, or has a part that the list names."""
+        if os.path.lexists(os.path.join(self._place.folder, os.path.expanduser(name))):
+            return True
+        parts = name.split("/")
+        return any(matches_name(rule.parts[-1], part) for rule in self._listed for part in parts)
 
     def _has(self, name: str) -> bool:
         path = os.path.normpath(os.path.join(self._place.folder, os.path.expanduser(name)))
@@ -511,7 +539,7 @@ def matches_name(pattern: str, name: str) -> bool:
 def append(folders: Folders, turn: dict[str, Any]) -> None:
     """Append a line to the last segment, and drop the oldest segments of a full spool."""
     os.makedirs(folders.spool, mode=0o700, exist_ok=True)
-    line = json.dumps(turn, ensure_ascii=True).encode() + b"\n"
+    line = clean(json.dumps(turn, ensure_ascii=False)).encode() + b"\n"
     with Lock(folders):
         names = sorted(os.listdir(folders.spool))
         sizes = [os.path.getsize(os.path.join(folders.spool, name)) for name in names]
@@ -519,7 +547,9 @@ def append(folders: Folders, turn: dict[str, Any]) -> None:
             drop_oldest(folders, names.pop(0))
             sizes.pop(0)
         if not names or sizes[-1] + len(line) > MAX_SEGMENT:
-            names.append(f"{time.time_ns():020d}")
+            # The sender deletes all but the last segment, so a clock that goes back must not count.
+            last = names[-1] if names and names[-1].isdecimal() else "0"
+            names.append(f"{max(time.time_ns(), int(last) + 1):020d}")
         path = os.path.join(folders.spool, names[-1])
         segment = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         size = os.fstat(segment).st_size
@@ -680,8 +710,10 @@ def ask_file(folders: Folders, settings: dict[str, Any], project: str) -> str:
 
 
 def read_text(path: str) -> str:
-    """Return the text of a file, "" if it cannot be read."""
+    """Return the text of a file, "" if it cannot be read. A pipe or device would never end."""
     try:
+        if not os.path.isfile(path):
+            return ""
         with open(path, encoding="utf-8", errors="replace") as file:
             return file.read(MAX_SETTINGS)
     except OSError:

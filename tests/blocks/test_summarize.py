@@ -154,3 +154,24 @@ def test_many_small_threads_never_block_the_others() -> None:
             p.advance("61s")
 
         assert [one[1] for one in summaries(p)] == [things(1000, 3)]
+
+
+@pytest.mark.parametrize("is_approved", [True, False])
+def test_a_summary_that_waits_for_review_goes_with_an_erased_turn(is_approved: bool) -> None:
+    with test_pipeline(make_bundle(summarize={"every": 3})) as p:
+        p.answer("summarize", list_turns)
+        store = p.store("memories")
+        say(p, 0, 3)
+        p.advance("61s")
+        kept = {"filter": {"kind": {"eq": "summary"}}}
+        store.policies.set({"name": "read first", "match": kept, "action": "review"})
+        say(p, 3, 3)
+        p.advance("61s")
+        (proposal,) = store.reviews.list().items
+        if is_approved:
+            store.reviews.approve(guids=[proposal.guid])
+            assert summaries(p)[0][1] == things(0, 6)
+
+        store.records.erase(guids=[store.turns.list(thread="t").items[4].guid])
+
+        assert summaries(p) == [] and store.reviews.list().items == ()

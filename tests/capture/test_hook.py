@@ -2,15 +2,18 @@
 
 import ast
 import json
+import os
 import stat
+import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from memrelay import open_store
-from memrelay.capture.configuration import CHECKS, HOOK
-from memrelay.capture.hook import MAX_SEGMENT, MAX_SPOOL, MAX_TEXT
+from memrelay.capture.configuration import CHECKS, HOOK, find_paths
+from memrelay.capture.hook import MAX_SEGMENT, MAX_SPOOL, MAX_TEXT, find_folders
 from memrelay.capture.spool import Spool
 from tests.support.capture import TOOLS, CaptureHome, Json, make_prompt, make_result
 from tests.support.waiting import wait_for
@@ -127,6 +130,19 @@ def test_without_its_files_the_hook_does_nothing(home: CaptureHome) -> None:
     assert home.spooled() == []
 
 
+def test_a_relative_folder_of_the_environment_is_ignored(
+    home: CaptureHome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(home.folder))
+    for variable in ("XDG_CONFIG_HOME", "XDG_STATE_HOME"):
+        monkeypatch.setenv(variable, "in/the/project")
+
+    folders = find_folders()
+
+    assert (folders.config, folders.state) == (str(home.paths.config), str(home.paths.state))
+    assert find_paths(os.environ, home.folder) == home.paths
+
+
 def test_a_folder_that_cannot_be_made_disturbs_no_session(home: CaptureHome) -> None:
     home.paths.state.parent.mkdir(parents=True)
     home.paths.state.write_text("a file where the folder should be")
@@ -185,3 +201,43 @@ def test_the_copied_files_run_on_python_3_9(path: Path) -> None:
     names = {one.module or "" for one in ast.walk(tree) if isinstance(one, ast.ImportFrom)}
     names |= {a.name for one in ast.walk(tree) if isinstance(one, ast.Import) for a in one.names}
     assert {name.partition(".")[0] for name in names} <= sys.stdlib_module_names
+
+
+def test_a_pipe_or_device_of_a_project_delays_nothing(home: CaptureHome) -> None:
+    os.mkfifo(home.project / ".gitignore")
+    (home.project / ".git/HEAD").unlink()
+    (home.project / ".git/HEAD").symlink_to("/dev/zero")
+
+    home.run_hook("claude-code", make_result(home.project, {"file_path": "a"}, "content"))
+
+    assert [(one["text"], one["branch"]) for one in home.spooled()] == [
+        ("Read exit 0\ncontent", "")
+    ]
+
+
+def test_a_clock_that_goes_back_appends_behind_the_last_segment(home: CaptureHome) -> None:
+    home.paths.spool.mkdir(parents=True)
+    (home.paths.spool / f"{time.time_ns() + 10**12:020d}").write_bytes(b"x" * MAX_SEGMENT)
+    earlier = set(home.paths.spool.iterdir())
+
+    home.prompt("One")
+    home.prompt("Two")
+
+    (segment,) = set(home.paths.spool.iterdir()) - earlier
+    assert segment == max(home.paths.spool.iterdir())
+    assert [json.loads(line)["text"] for line in segment.read_bytes().splitlines()] == [
+        "One",
+        "Two",
+    ]
+
+
+def test_an_event_that_comes_too_late_is_logged(home: CaptureHome) -> None:
+    module = home.paths.hook_module
+    module.write_text(
+        module.read_text().replace("DEADLINE_S, CONTEXT_S = 2.0", "DEADLINE_S, CONTEXT_S = 0.1")
+    )
+    command = ["python3", "-I", "-S", str(home.paths.hook), "claude-code"]
+    with subprocess.Popen(command, env={"HOME": str(home.folder)}, stdin=subprocess.PIPE) as hook:
+        assert hook.wait(timeout=60) == 0
+
+    assert home.log.endswith("hook TimeoutError in line 0: the deadline has passed\n")

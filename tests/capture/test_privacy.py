@@ -110,6 +110,18 @@ def test_hidden_files_are_found_in_the_input_of_a_tool(given: Json, home: Captur
     assert ignored.has_any(list_files(json.loads(text))) == (given in HIDDEN)
 
 
+@pytest.mark.parametrize("name", [".env", "build/out.txt", "~/.ssh/id_rsa"])
+def test_a_hidden_file_at_the_end_of_a_long_script_is_found(name: str, home: CaptureHome) -> None:
+    (home.project / ".gitignore").write_text("build/\n")
+    (home.project / "build").mkdir()
+    (home.project / "build/out.txt").touch()
+    script = " ".join(f"word{n}" for n in range(2000))
+    ignored = Ignored(Place(str(home.project)), ())
+
+    assert ignored.has_any(list_files({"command": f"{script}; cat {name}"}))
+    assert not ignored.has_any(list_files({"command": script}))
+
+
 def test_results_about_hidden_files_are_not_captured(home: CaptureHome) -> None:
     (home.project / ".gitignore").write_text("build/\n")
     source = home.project / "src"

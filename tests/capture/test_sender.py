@@ -7,9 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from memrelay import open_store
 from memrelay.capture.configuration import Configuration, save
 from memrelay.capture.spool import BATCH_LINES, Spool
-from tests.support.capture import TOOLS, CaptureHome, Json, list_turns
+from tests.support.capture import TOOLS, CaptureHome, Json, list_turns, make_prompt
 from tests.support.tcp_relay import TcpRelay
 from tests.support.waiting import wait_for
 from tests.support.web_system import WebSystem
@@ -145,6 +146,18 @@ def test_a_killed_sender_delivers_everything_once(
     assert home.spooled() == []
 
 
+def test_texts_and_folders_that_are_no_unicode_arrive(home: CaptureHome) -> None:
+    folder = home.folder / "caf\udce9"
+    folder.mkdir()
+
+    home.run_hook("claude-code", make_prompt(folder, "A cut smile \ud83d in ☕"))
+    home.send()
+
+    assert home.stored("session-1") == ["A cut smile ? in ☕"]
+    with open_store(home.store) as store:
+        assert "A cut smile" in store.capture.context(project=str(home.folder / "caf?")).text
+
+
 def test_refused_turns_are_put_aside(home: CaptureHome, web_system: WebSystem) -> None:
     store = "instances/${pipeline_uid}/memories"
     uid = web_system.deploy(stores=[{"memory_id": store, "policies": [NO_TEA]}])
@@ -161,6 +174,17 @@ def test_refused_turns_are_put_aside(home: CaptureHome, web_system: WebSystem) -
     kept = (home.paths.state / "refused.jsonl").read_text()
     assert "forbidden tea" in kept and "no event" in kept
     assert home.spooled() == []
+
+
+def test_a_store_that_is_gone_keeps_the_events(home: CaptureHome, web_system: WebSystem) -> None:
+    install(home, web_system, store="instances/gone/memories")
+    fill(home, *(make_event(n) for n in range(3)))
+
+    home.send()
+
+    state = Spool(home.paths).state()
+    assert (state.waiting, state.refused) == (3, 0)
+    assert "names no store 'instances/gone/memories'" in home.log
 
 
 def test_a_revoked_key_keeps_the_events(home: CaptureHome, web_system: WebSystem) -> None:

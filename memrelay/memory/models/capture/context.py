@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Annotated
 
 from pydantic import Field
@@ -20,6 +21,8 @@ DAY_MS = 86_400_000
 # Prompts older than this are not shown.
 MAX_AGE_MS = 90 * DAY_MS
 MAX_PROMPTS, MAX_FACTS = 20, 20
+# Prompts that are read, because many may be equal.
+MOST_READ = 2000
 MAX_LINE = 300  # characters
 MAX_FACT_BYTES, MAX_BYTES = 4_000, 8_000
 FENCE = re.compile(r"<(?=\s*+(?:/\s*+)?memrelay-context)", re.IGNORECASE)
@@ -80,7 +83,7 @@ def _list_prompts(tx: Transaction, request: ProjectContext, context: Context) ->
     )
     span_ms = (context.now_ms - MAX_AGE_MS, context.now_ms + DAY_MS)
     seen: set[str] = set()
-    for turn in read_newest(tx, request.user, span_ms, in_project):
+    for turn in islice(read_newest(tx, request.user, span_ms, in_project), MOST_READ):
         text = _clean(turn.content)
         if text not in seen:
             seen.add(text)

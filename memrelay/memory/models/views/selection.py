@@ -11,7 +11,7 @@ from memrelay.memory.records.kinds import is_agent_memory
 
 Json = Mapping[str, Any]
 MAX_PATTERN, MAX_MEMORY = 4096, 8 << 20
-# Characters of a part or an item; records with longer ones are left out.
+# Characters of a part, an item or a place; records with longer ones are left out.
 LONGEST = 512
 # Values of a list in `data` that are parts.
 MOST_PARTS = 100
@@ -70,8 +70,10 @@ def select_members(number: int, view: Json) -> Selection:
         clauses.append((f"{MATCHES}(?, r.content)", (pattern,)))
     for column in (item, place):
         clauses.append((f"{column[0]} IS NOT NULL", column[1]))
-    for column in (part, item):
+    for column in (part, item, place):
         clauses.append((f"length({column[0]}) <= {LONGEST}", column[1]))
+        # SQLite counts characters only up to a NUL.
+        clauses.append((f"instr({column[0]}, char(0)) = 0", column[1]))
     sql = (
         "INSERT OR IGNORE INTO view_members(view, part, item, place, guid) "
         f"SELECT ?, {part[0]}, {item[0]}, {place[0]}, r.guid FROM records AS r{table[0]} "

@@ -9,7 +9,7 @@ import pytest
 from memrelay import open_store
 from memrelay.memory.engine.store import Store
 from memrelay.memory.errors import Refused
-from memrelay.memory.models.capture.context import MAX_BYTES, MAX_FACTS, MAX_PROMPTS
+from memrelay.memory.models.capture.context import MAX_BYTES, MAX_FACTS, MAX_PROMPTS, MOST_READ
 from tests.memory.builders import NOW, make_store, perform
 
 APP, OTHER = "git.example.com/team/app", "git.example.com/team/other"
@@ -148,3 +148,11 @@ def test_a_day_is_one_of_the_time_zone(tx: Store) -> None:
     with pytest.raises(Refused, match="no day"):
         perform(tx, "capture.sessions", day="2023-02-30")
     assert NOW
+
+
+def test_many_equal_prompts_are_not_all_read(tx: Store) -> None:
+    add(tx, "Before")
+    for _ in range(MOST_READ // 500):
+        add(tx, *["Continue"] * 500)
+
+    assert [one.rpartition(": ")[2] for one in lines(find(tx))] == ["Continue"]

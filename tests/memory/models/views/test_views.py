@@ -6,6 +6,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 from pydantic import ValidationError
 
@@ -133,6 +134,23 @@ def test_parts_are_listed_in_pages(store: Store) -> None:
     assert [(one.of, one.count) for one in some.items] == [("Ada", 1), ("Adam", 1)]
 
 
+@pytest.mark.parametrize("value", ["x" * 513, "\0" + "x" * 60_000], ids=["long", "nul"])
+def test_records_with_long_values_are_left_out(store: Store, value: str) -> None:
+    by = "data.a"
+    views: list[dict[str, Any]] = [
+        {"name": "parts", "per": by, "show": "count"},
+        {"name": "latest", "show": {"latest": by}},
+        {"name": "top", "show": {"top": {"by": by}}},
+    ]
+    for view in views:
+        call(store, "views.define", view=view)
+    create(store, "long", data={"a": value})
+    create(store, "short", data={"a": "x" * 512})
+
+    assert [one.count for one in call(store, "views.parts", id="parts").items] == [1]
+    assert shown(store, "latest") == shown(store, "top") == ["short"]
+
+
 def test_expired_records_are_not_shown(store: Store) -> None:
     call(store, "views.define", view=LATEST)
     create(store, "Paris", key="city")
@@ -243,6 +261,14 @@ def test_an_invalid_view_names_the_place(store: Store, view: Any, place: str) ->
     with pytest.raises(ValidationError) as error:
         call(store, "views.define", view=view)
     assert place in str(error.value), error.value
+
+
+@pytest.mark.parametrize("view", ["[1]", "7", "null", '{"name": "b", "show": "count"}', "{}"])
+def test_an_import_refuses_a_line_that_is_no_view(store: Store, view: str) -> None:
+    line = {"declared_view": {"name": "a", "view": view, "changed_at": NOW}}
+    with pytest.raises(Refused, match="invalid line of an export"):
+        call(store, "records.import", lines=[orjson.dumps(line).decode()])
+    assert call(store, "views.list").items == ()
 
 
 def test_reads_name_what_is_missing(store: Store) -> None:
