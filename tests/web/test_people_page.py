@@ -53,7 +53,7 @@ def test_a_person_has_what_each_view_shows(web_system: WebSystem, uid: str) -> N
     text = text_of(show(web_system, uid, "?of=Ada+%3Cb%3E"))
 
     assert "Paris" in text and "Rome" not in text and "Oslo" not in text
-    assert "how many 2" in text
+    assert "how many 2 records" in text
     assert "No view of this store" in text_of(show(web_system, uid, "?of=nobody"))
 
 
