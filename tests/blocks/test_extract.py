@@ -368,6 +368,23 @@ def test_policies_decide_about_each_fact() -> None:
         assert p.dead_letters == []
 
 
+def test_a_fact_that_waits_for_review_goes_with_its_erased_turn() -> None:
+    with test_pipeline(make_bundle(extract={})) as p:
+        store = p.store("memories")
+        held = (
+            {"text": f"Ada owns a {name}", "turns": [n]} for n, name in ((1, "boat"), (2, "cat"))
+        )
+        p.answer("extract", answer_facts(*held))
+        say(p, "I own a vessel", "and a pet")
+        store.policies.set({"name": "read first", "action": "review"})
+        p.advance("61s")
+
+        store.records.erase(guids=[store.turns.list(thread="t", user="ada").items[0].guid])
+
+        (waiting,) = store.reviews.list().items
+        assert waiting.candidate is not None and waiting.candidate.content == "Ada owns a cat"
+
+
 def test_an_answer_that_cannot_be_written_never_blocks_the_others() -> None:
     with test_pipeline(make_bundle(extract={"mode": "create"})) as p:
         broken = {"text": "{}", "tokens": "many", "ended_at_ms": 0}

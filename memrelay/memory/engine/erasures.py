@@ -186,6 +186,8 @@ class Erasures:
         found = dict.fromkeys(guids)
         for model in self._models():
             found |= dict.fromkeys(model.take_dependents(guids))
+        for model in self._models():
+            model.forget_waiting(list(found))
         return list(found)
 
     def erase_elsewhere(self, matcher: Matcher) -> None:
@@ -316,6 +318,9 @@ class ModelErasure(StoreTable):
     def take_dependents(self, guids: Sequence[str]) -> list[str]:
         """Return further records that have to be erased with these, and forget how they depend."""
         return []
+
+    def forget_waiting(self, guids: Sequence[str]) -> None:
+        """Delete new records that wait under these guids, and are not written yet."""
 
     def forget_record(self, record: State) -> None:
         """Delete what belongs to an erased record."""

@@ -144,6 +144,11 @@ class ProposalErasure(ModelErasure):
         """Delete the proposals with an erased text, and return their number."""
         return self._delete(lambda texts: any(has_erased(text.encode()) for text in texts))
 
+    def forget_waiting(self, guids: Sequence[str]) -> None:
+        """Delete the proposals of new records with these guids."""
+        run_many = self._connection.executemany
+        run_many("DELETE FROM proposals WHERE guid = ?", [(guid,) for guid in guids])
+
     def forget_record(self, record: State) -> None:
         """Delete the proposals to change an erased record."""
         self._connection.execute("DELETE FROM proposals WHERE target = ?", (record.guid,))
