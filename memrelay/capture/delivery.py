@@ -9,7 +9,13 @@ from typing import Any, Protocol, Self
 from urllib.parse import quote
 
 from memrelay.capture.configuration import Configuration
-from memrelay.guarded_http.client import AnswerTooLong, GuardedClient, Request, RequestFailed
+from memrelay.guarded_http.client import (
+    Answer,
+    AnswerTooLong,
+    GuardedClient,
+    Request,
+    RequestFailed,
+)
 from memrelay.guarded_http.rules import OutgoingRefused, operator_rules
 
 Json = dict[str, Any]
@@ -17,6 +23,8 @@ TIMEOUT_S = 30.0
 # Statuses after which a later attempt may succeed, and those that all turns would get.
 RETRIED = (408, 425, 429)
 MISCONFIGURED = (401, 403, 404, 405)
+# The input of capture.context, which any store for turns accepts.
+PROBE = {"project": "capture"}
 
 
 class NotDelivered(Exception):
@@ -79,8 +87,8 @@ class ServerDelivery:
 
     def __init__(self, configuration: Configuration, key: str) -> None:
         uid, store = quote(configuration.pipeline, safe=""), quote(configuration.store, safe="")
-        self._url = f"{configuration.url.rstrip('/')}/v1/pipelines/{uid}/turns/add"
-        self._url += f"?store={store}" if store else ""
+        self._url = f"{configuration.url.rstrip('/')}/v1/pipelines/{uid}"
+        self._query = f"?store={store}" if store else ""
         self._headers = {"Content-Type": "application/json"}
         if key:
             self._headers["Authorization"] = f"Bearer {key}"
@@ -95,14 +103,7 @@ class ServerDelivery:
 
     async def add(self, call: Json) -> None:
         """Call turns.add. Raises NotDelivered, TurnsRefused and Misconfigured."""
-        body = json.dumps(call).encode()
-        request = Request("POST", self._url, self._headers, body, timeout_s=TIMEOUT_S)
-        try:
-            answer = await self._client.send(request)
-        except (RequestFailed, AnswerTooLong) as error:
-            raise NotDelivered(str(error)) from error
-        except OutgoingRefused as error:
-            raise Misconfigured(str(error)) from error
+        answer = await self._post("turns/add", call)
         if answer.status < 300:
             return
         text = f"the server answered {answer.status}"
@@ -110,4 +111,23 @@ class ServerDelivery:
             raise NotDelivered(text)
         if answer.status < 400 or answer.status in MISCONFIGURED:
             raise Misconfigured(f"{text}; check the address, the pipeline and the key")
-        raise TurnsRefused(f"{text}: {answer.body[:500].decode(errors='replace')}")
+        # A store that the pipeline no longer has refuses everything, so the turns wait for another.
+        probed = await self._post("capture/context", PROBE)
+        if probed.status == answer.status:
+            raise Misconfigured(f"{text}: {_shorten(probed)}")
+        raise TurnsRefused(f"{text}: {_shorten(answer)}")
+
+    async def _post(self, path: str, given: Json) -> Answer:
+        """Return the answer to an operation. Raises NotDelivered and Misconfigured."""
+        url, body = f"{self._url}/{path}{self._query}", json.dumps(given).encode()
+        request = Request("POST", url, self._headers, body, timeout_s=TIMEOUT_S)
+        try:
+            return await self._client.send(request)
+        except (RequestFailed, AnswerTooLong) as error:
+            raise NotDelivered(str(error)) from error
+        except OutgoingRefused as error:
+            raise Misconfigured(str(error)) from error
+
+
+def _shorten(answer: Answer) -> str:
+    return answer.body[:500].decode(errors="replace")

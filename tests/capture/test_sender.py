@@ -176,6 +176,17 @@ def test_refused_turns_are_put_aside(home: CaptureHome, web_system: WebSystem) -
     assert home.spooled() == []
 
 
+def test_a_store_that_is_gone_keeps_the_events(home: CaptureHome, web_system: WebSystem) -> None:
+    install(home, web_system, store="instances/gone/memories")
+    fill(home, *(make_event(n) for n in range(3)))
+
+    home.send()
+
+    state = Spool(home.paths).state()
+    assert (state.waiting, state.refused) == (3, 0)
+    assert "names no store 'instances/gone/memories'" in home.log
+
+
 def test_a_revoked_key_keeps_the_events(home: CaptureHome, web_system: WebSystem) -> None:
     install(home, web_system, pipeline="none-such")
     fill(home, make_event(0))
