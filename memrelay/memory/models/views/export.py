@@ -20,8 +20,10 @@ class ExportedView(ExportedRow, frozen=True):
 
     def normalize(self) -> Self:
         """Check the view, and write it as a store does."""
-        view = check_view(orjson.loads(self.view))
-        if view["name"] != self.name:
+        view = orjson.loads(self.view)
+        if not isinstance(view, dict):
+            raise ValueError("a view is a JSON object")
+        if check_view(view)["name"] != self.name:
             raise ValueError(f"the view has another name than {self.name!r}")
         return replace(self, view=orjson.dumps(view).decode())
 

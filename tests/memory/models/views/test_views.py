@@ -6,6 +6,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 from pydantic import ValidationError
 
@@ -260,6 +261,14 @@ def test_an_invalid_view_names_the_place(store: Store, view: Any, place: str) ->
     with pytest.raises(ValidationError) as error:
         call(store, "views.define", view=view)
     assert place in str(error.value), error.value
+
+
+@pytest.mark.parametrize("view", ["[1]", "7", "null", '{"name": "b", "show": "count"}', "{}"])
+def test_an_import_refuses_a_line_that_is_no_view(store: Store, view: str) -> None:
+    line = {"declared_view": {"name": "a", "view": view, "changed_at": NOW}}
+    with pytest.raises(Refused, match="invalid line of an export"):
+        call(store, "records.import", lines=[orjson.dumps(line).decode()])
+    assert call(store, "views.list").items == ()
 
 
 def test_reads_name_what_is_missing(store: Store) -> None:
