@@ -4,6 +4,7 @@ import ast
 import json
 import os
 import stat
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -228,3 +229,15 @@ def test_a_clock_that_goes_back_appends_behind_the_last_segment(home: CaptureHom
         "One",
         "Two",
     ]
+
+
+def test_an_event_that_comes_too_late_is_logged(home: CaptureHome) -> None:
+    module = home.paths.hook_module
+    module.write_text(
+        module.read_text().replace("DEADLINE_S, CONTEXT_S = 2.0", "DEADLINE_S, CONTEXT_S = 0.1")
+    )
+    command = ["python3", "-I", "-S", str(home.paths.hook), "claude-code"]
+    with subprocess.Popen(command, env={"HOME": str(home.folder)}, stdin=subprocess.PIPE) as hook:
+        assert hook.wait(timeout=60) == 0
+
+    assert home.log.endswith("hook TimeoutError in line 0: the deadline has passed\n")
