@@ -397,8 +397,8 @@ def test_a_fact_that_waits_for_review_goes_with_its_erased_turn() -> None:
 
         store.records.erase(guids=[store.turns.list(thread="t", user="ada").items[0].guid])
 
-        waiting = [one.candidate.content for one in store.reviews.list().items]
-        assert waiting == ["Ada owns a cat"]
+        (waiting,) = store.reviews.list().items
+        assert waiting.candidate is not None and waiting.candidate.content == "Ada owns a cat"
 
 
 def test_an_answer_that_cannot_be_written_never_blocks_the_others() -> None:
