@@ -141,6 +141,8 @@ def test_without_a_pipeline_for_turns_the_sample_is_named(user_alone: User) -> N
     [
         (("install", "emacs"), "choose one of claude-code, codex"),
         (("install", "codex", "--url", "http://10.1.1.1:1"), "--pipeline UID"),
+        (("install", "codex", "--url", "http://localhost:9"), "--pipeline UID"),
+        (("install", "codex", "--url", "http://localhost:x"), "invalid port"),
         (("install", "codex", "--file", "x", "--pipeline", "y"), "either --file, or a server"),
         (("install", "codex", "--pipeline", "nobody"), "no pipeline 'nobody'"),
         (("install", "codex", "--store", "instances/other/x"), "Nothing was changed"),
@@ -219,9 +221,14 @@ def test_a_second_installation_makes_the_key_that_the_server_then_needs(
     ended = user.run("install", "codex")
 
     assert ended.code == 0 and KEY.fullmatch(user.paths.key.read_text().strip())
-    # Another server does not get this key.
-    moved = user.run("install", "codex", "--url", "http://127.0.0.2:9", "--pipeline", "x")
-    assert moved.code == 0 and not user.paths.key.exists()
+    # Another server on this machine is not that of this folder, and does not get its key.
+    for url in ("http://127.0.0.2:9", "http://localhost:9"):
+        assert user.run("install", "codex").code == 0 and user.paths.key.exists()
+        moved = user.run("install", "codex", "--url", url, "--pipeline", UID)
+        assert moved.code == 0 and not user.paths.key.exists()
+        assert (moved.lines[0]["url"], moved.lines[0]["key"]) == (url, None)
+        assert "does not answer" in moved.err
+        user.run("uninstall", "codex")
 
 
 def test_an_invalid_configuration_of_codex_changes_nothing(user: User) -> None:
