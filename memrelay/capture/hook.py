@@ -150,8 +150,7 @@ def run(folders: Folders, tool: str, received: bytes) -> None:
             if kind == RESULT:
                 turn["text"] = ignored.drop_lines(turn["text"])
             append(folders, {**turn, "project": place.project, "branch": place.branch})
-    if not is_sending(folders) and has_events(folders):
-        start_sender(folders, str(settings.get("python", "")))
+    send_waiting(folders, str(settings.get("python", "")))
     if kind == PROMPT and tool == "cursor":
         write(b'{"continue": true}\n')
     if kind == START and not is_hidden and payload.get("source") != "resume":
@@ -671,6 +670,12 @@ def is_sending(folders: Folders) -> bool:
     finally:
         os.close(file)
     return False
+
+
+def send_waiting(folders: Folders, python: str) -> None:
+    """Start the sender if events wait and none runs."""
+    if not is_sending(folders) and has_events(folders):
+        start_sender(folders, python)
 
 
 def start_sender(folders: Folders, python: str) -> None:

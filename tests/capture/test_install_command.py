@@ -8,7 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from memrelay import open_store
 from memrelay.capture.configuration import Paths, find_paths, load
+from memrelay.capture.spool import Spool
+from tests.support.capture import make_event
 from tests.support.child import CHECKOUT
 from tests.support.http import ask
 from tests.support.program import Completed, Program
@@ -182,6 +185,29 @@ def test_events_wait_for_a_server_that_is_down(user: User) -> None:
     shown = user.run("status").lines[0]
     assert (shown["waiting"], shown["spool_bytes"], shown["dropped"]) == (1, 16, 3)
     assert shown["last_problem"].endswith("answered 500")
+
+
+def test_turns_that_wait_go_to_the_target_of_the_next_installation(user: User) -> None:
+    assert user.run("install", "codex", "--pipeline", UID, "--url", NOWHERE).code == 0
+    events = [make_event(n) for n in range(2)]
+    user.paths.spool.mkdir(parents=True)
+    (user.paths.spool / "1").write_text("".join(json.dumps(one) + "\n" for one in events))
+    user.paths.log.write_text("2026-11-29T09:00:00 sender the server answered 401\n")
+
+    removed = user.run("uninstall", "codex")
+    file = user.home / "turns.db"
+    assert user.run("install", "cursor", "--file", file).code == 0
+    wait_for(lambda: not list(user.paths.spool.iterdir()), "the turns are delivered")
+
+    assert removed.lines[0]["waiting"] == 2
+    assert f"2 turns not delivered: they stay in {user.paths.spool}" in removed.err
+    shown = user.run("status").lines[0]
+    assert (shown["waiting"], shown["last_problem"]) == (0, None)
+    wait_for(lambda: not Spool(user.paths).state().is_sending, "the sender ended")
+    with open_store(file) as store:
+        turns = store.turns.list(thread="capture/claude-code/session-1").items
+    assert [one.content for one in turns] == ["Text 0", "Text 1"]
+    assert user.run("uninstall", "cursor").lines[0]["waiting"] == 0
 
 
 def test_a_server_with_keys_gets_one_for_this_pipeline_alone(program: Program, user: User) -> None:

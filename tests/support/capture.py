@@ -154,6 +154,20 @@ def make_result(folder: Path, given: Json, result: Any) -> Json:
     }
 
 
+def make_event(n: int, text: str = "") -> Json:
+    """Return an event as the hook writes it into the spool."""
+    return {
+        "tool": "claude-code",
+        "session": "session-1",
+        "turn": f"turn-{n}",
+        "role": "user" if n % 2 == 0 else "assistant",
+        "at": 1_795_900_000_000 + n,
+        "text": text or f"Text {n}",
+        "project": "git.example.com/team/app",
+        "branch": "main",
+    }
+
+
 def list_turns(url: str, uid: str, thread: str, **headers: str) -> list[Json]:
     """Return the turns of a thread on a server, oldest first."""
     path = f"/v1/pipelines/{uid}/turns?limit=1000&thread={thread}"
