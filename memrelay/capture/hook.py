@@ -38,8 +38,12 @@ EVENTS = {
     "SessionEnd": END,
     "sessionEnd": END,
 }
-# Seconds after which the hook ends in any case, and that it waits for the context of a project.
-DEADLINE_S, CONTEXT_S = 2.0, 1.0
+# Seconds after which the hook ends in any case, and that it waits for the context of a project:
+# from a server, and from a store file, for which a program with all of Memrelay starts.
+DEADLINE_S, CONTEXT_S, FILE_CONTEXT_S = 2.0, 1.0, 1.5
+# Seconds that the end of the program may take after its time limit.
+KILL_S = 0.2
+TOO_LATE = "the context of the project takes too long"
 MAX_PAYLOAD, MAX_TRANSCRIPT, MAX_SETTINGS = 16 << 20, 1 << 20, 1 << 20  # bytes
 MAX_CONTEXT = 64 << 10  # bytes
 MAX_TEXT, MAX_RESULT, MAX_NAME = 65_536, 200, 200  # characters
@@ -708,14 +712,17 @@ def show_context(folders: Folders, tool: str, settings: dict[str, Any], project:
     import threading
 
     texts: list[str] = []
-    ask = ask_server if settings.get("url") else ask_file
+    is_server = bool(settings.get("url"))
+    ask = ask_server if is_server else ask_file
     # A thread, because the name of a server is resolved without a time limit.
     thread = threading.Thread(
         target=lambda: texts.append(ask(folders, settings, project)), daemon=True
     )
     threading.excepthook = lambda fault: log(folders, fault.exc_value)
     thread.start()
-    thread.join(CONTEXT_S)
+    thread.join(CONTEXT_S if is_server else FILE_CONTEXT_S + KILL_S)
+    if thread.is_alive():
+        log(folders, TimeoutError(0, TOO_LATE))
     text = "".join(texts[:1])
     if not text:
         return
@@ -754,7 +761,7 @@ def ask_server(folders: Folders, settings: dict[str, Any], project: str) -> str:
 
 
 def ask_file(folders: Folders, settings: dict[str, Any], project: str) -> str:
-    """Return the context of a project from a store file. Raises OSError and ValueError."""
+    """Return the context of a project from a store file. Raises OSError."""
     import subprocess
 
     module = "memrelay.capture.file_context"
@@ -766,10 +773,10 @@ def ask_file(folders: Folders, settings: dict[str, Any], project: str) -> str:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            timeout=CONTEXT_S,
+            timeout=FILE_CONTEXT_S,
         )
-    except subprocess.TimeoutExpired:
-        return ""
+    except subprocess.TimeoutExpired as error:
+        raise TimeoutError(0, TOO_LATE) from error
     return done.stdout[:MAX_CONTEXT].decode(errors="replace") if not done.returncode else ""
 
 

@@ -56,6 +56,26 @@ def test_a_store_file_gives_the_context(home: CaptureHome) -> None:
     assert "We deploy on Fridays only." in READ["claude-code"](start(home))
 
 
+def make_program(home: CaptureHome, script: str) -> str:
+    """Return a program that the hook starts in place of Python, to ask a store file."""
+    program = home.folder / "program"
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o700)
+    return str(program)
+
+
+@pytest.mark.parametrize("has_url", [False, True], ids=["file", "server"])
+def test_a_context_that_takes_too_long_is_logged(has_url: bool, home: CaptureHome) -> None:
+    with closing(socket.create_server(("127.0.0.1", 0))) as silent:
+        address = {"url": f"http://127.0.0.1:{silent.getsockname()[1]}", "pipeline": "p"}
+        home.install(python=make_program(home, "exec sleep 60"), **address if has_url else {})
+        home.limit("DEADLINE_S, CONTEXT_S, FILE_CONTEXT_S = 50.0, 0.1, 0.1")
+
+        assert start(home) == ""
+
+    assert "hook TimeoutError in line" in home.log
+
+
 def test_a_dead_or_silent_server_prints_nothing(home: CaptureHome) -> None:
     copy_hook(home.paths)  # with its real limits
     with closing(socket.create_server(("127.0.0.1", 0))) as silent:

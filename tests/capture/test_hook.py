@@ -232,10 +232,7 @@ def test_a_clock_that_goes_back_appends_behind_the_last_segment(home: CaptureHom
 
 
 def test_an_event_that_comes_too_late_is_logged(home: CaptureHome) -> None:
-    module = home.paths.hook_module
-    module.write_text(
-        module.read_text().replace("DEADLINE_S, CONTEXT_S = 2.0", "DEADLINE_S, CONTEXT_S = 0.1")
-    )
+    home.limit("DEADLINE_S, CONTEXT_S, FILE_CONTEXT_S = 0.1, 0.1, 0.1")
     command = ["python3", "-I", "-S", str(home.paths.hook), "claude-code"]
     with subprocess.Popen(command, env={"HOME": str(home.folder)}, stdin=subprocess.PIPE) as hook:
         assert hook.wait(timeout=60) == 0
