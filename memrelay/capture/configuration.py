@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from memrelay.capture.secret_patterns import list_patterns
+from memrelay.installation import PROGRAM
 
 TOOLS = ("claude-code", "codex", "gemini-cli", "cursor", "opencode")
 # Copied next to the hook: the checks of found values, which need only the standard library.
@@ -122,7 +123,7 @@ def load(paths: Paths) -> Configuration:
         values = json.loads(paths.configuration.read_bytes())
     except FileNotFoundError as error:
         raise BadConfiguration(
-            f"{paths.configuration} does not exist; run `memrelay capture install TOOL`"
+            f"{paths.configuration} does not exist; run `{PROGRAM} capture install TOOL`"
         ) from error
     except (OSError, ValueError) as error:
         raise BadConfiguration(f"{paths.configuration} cannot be read: {error}") from error

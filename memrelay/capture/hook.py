@@ -17,7 +17,7 @@ import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from typing import Any
 
 PROMPT, ANSWER, RESULT, START, END = "user", "assistant", "tool", "start", "end"
@@ -38,8 +38,12 @@ EVENTS = {
     "SessionEnd": END,
     "sessionEnd": END,
 }
-# Seconds after which the hook ends in any case, and that it waits for the context of a project.
-DEADLINE_S, CONTEXT_S = 2.0, 1.0
+# Seconds after which the hook ends in any case, and that it waits for the context of a project:
+# from a server, and from a store file, for which a program with all of Memrelay starts.
+DEADLINE_S, CONTEXT_S, FILE_CONTEXT_S = 2.0, 1.0, 1.5
+# Seconds that the end of the program may take after its time limit.
+KILL_S = 0.2
+TOO_LATE = "the context of the project takes too long"
 MAX_PAYLOAD, MAX_TRANSCRIPT, MAX_SETTINGS = 16 << 20, 1 << 20, 1 << 20  # bytes
 MAX_CONTEXT = 64 << 10  # bytes
 MAX_TEXT, MAX_RESULT, MAX_NAME = 65_536, 200, 200  # characters
@@ -51,19 +55,35 @@ SENDER = "memrelay.capture.sender"
 ISOLATED = ("-E", "-P")
 # Files and folders that are never captured, as patterns of .gitignore.
 NEVER = (
-    *(".env*", "*.pem", "*.key", "*.p12", "*.pfx", "*.jks", "*.keystore", "*.kdbx", "*.ppk"),
+    *(
+        ".env*",
+        "*.env",
+        "*.pem",
+        "*.key",
+        "*.p12",
+        "*.pfx",
+        "*.jks",
+        "*.keystore",
+        "*.kdbx",
+        "*.ppk",
+    ),
     *("id_rsa*", "id_dsa*", "id_ecdsa*", "id_ed25519*", ".netrc", ".pgpass", ".pypirc", ".npmrc"),
     *(".git-credentials", ".htpasswd", ".git/", ".ssh/", ".aws/", ".gnupg/", ".kube/"),
 )
 FILE_KEYS = (
     *("file_path", "filePath", "path", "absolute_path", "notebook_path", "target_file", "file"),
-    *("filename", "dir_path", "relative_workspace_path"),
+    *("filename", "dir_path", "relative_workspace_path", "glob", "include", "uri", "paths"),
+    *("files", "file_paths"),
 )
 # Around the context of hooks in a prompt, in which Gemini CLI escapes all other < and >.
 GEMINI_CONTEXT = "<hook_context>", "</hook_context>"
-COMMAND_KEYS = ("command", "cmd", "script", "patch", "input")
-WORD = re.compile(r"[^\s'\"`;|&<>()=,:]+")
-MAX_FILES, MAX_RULES = 100, 2000
+COMMAND_KEYS = ("command", "cmd", "script", "patch", "input", "chars", "args")
+WORD = re.compile(r"[^\s'\"`;|&<>(){}=,:@]+")
+# What the shell replaces in a pattern of names. The rest are literal characters.
+WILDCARD = re.compile(r"\[[^\]]*\]?|[*?]")
+MIN_LITERALS, MAX_PATH = 2, 4096
+# Names that are checked with all rules, and those after which an input counts as hidden.
+MAX_FILES, MAX_NAMES, MAX_DEPTH, MAX_RULES = 100, 1000, 100, 2000
 COMMIT = re.compile("[0-9a-f]{40,64}")
 # White space as JSON inside of a text writes it.
 ESCAPES = re.compile(r"(?<!\\)\\+(?:[bfnrt]|u[0-9A-Fa-f]{4})")
@@ -131,9 +151,10 @@ def run(folders: Folders, tool: str, received: bytes) -> None:
         turn = make_turn(tool, kind, payload, settings, ignored)
         if turn:
             turn["text"] = redact(folders, turn["text"])[: turn.pop("limit")]
+            if kind == RESULT:
+                turn["text"] = ignored.drop_lines(turn["text"])
             append(folders, {**turn, "project": place.project, "branch": place.branch})
-    if not is_sending(folders) and has_events(folders):
-        start_sender(folders, str(settings.get("python", "")))
+    send_waiting(folders, str(settings.get("python", "")))
     if kind == PROMPT and tool == "cursor":
         write(b'{"continue": true}\n')
     if kind == START and not is_hidden and payload.get("source") != "resume":
@@ -217,19 +238,28 @@ def find_text(result: Any) -> str:
     return "\n".join(texts) or json.dumps(result)
 
 
-def list_files(given: Any) -> list[str]:
-    """Return what may be names of files in the input of a tool."""
-    if isinstance(given, str):
-        given = {"command": given}
-    files: list[str] = []
-    for key, value in given.items() if isinstance(given, dict) else ():
-        values = value if isinstance(value, list) else [value]
-        texts = [one for one in values if isinstance(one, str)]
-        if key in FILE_KEYS:
-            files += texts
-        elif key in COMMAND_KEYS:
-            files += WORD.findall(" ".join(texts))
-    return files
+def list_files(given: Any, key: str = "command") -> Iterator[str]:
+    """Yield what may be names of files in the input of a tool, a value below a key."""
+    if isinstance(given, dict):
+        for name, value in given.items():
+            yield from list_files(value, name)
+    elif isinstance(given, list):
+        for value in given:
+            yield from list_files(value, key)
+    elif isinstance(given, str) and key in FILE_KEYS:
+        path = given.partition("://")[2]
+        yield decode_address(path) if path else given
+    elif isinstance(given, str) and key in COMMAND_KEYS:
+        yield from WORD.findall(given)
+
+
+def decode_address(text: str) -> str:
+    """Return a text of an address without its escapes."""
+    if "%" not in text:
+        return text
+    from urllib.parse import unquote
+
+    return unquote(text)
 
 
 def first_text(payload: dict[str, Any], *keys: str) -> str:
@@ -433,23 +463,58 @@ class Ignored:
         """Return whether the user's list has a folder or one above it."""
         return is_ignored([*folder.strip("/").split("/"), ""], lambda _: self._listed)
 
-    def has_any(self, files: list[str]) -> bool:
-        """Return whether one of the files must not be captured."""
+    def has_any(self, files: Iterable[str]) -> bool:
+        """Return whether one of the files must not be captured. Too many count as hidden."""
         names = list(dict.fromkeys(files))
         # All rules for all words of a long script would take seconds.
         later = filter(self._may_have, names[MAX_FILES:])
-        return any(map(self._has, names[:MAX_FILES])) or any(map(self._has, later))
+        return (
+            len(names) > MAX_NAMES
+            or any(map(self._may_match, names))
+            or any(map(self._has, names[:MAX_FILES]))
+            or any(map(self._has, later))
+        )
 
-    def _may_have(self, name: str) -> bool:
+    def drop_lines(self, text: str) -> str:
+        """Return a text without the lines of a search that begin with a hidden file and a colon."""
+        hidden: dict[str, bool] = {}
+        kept = []
+        for line in text.split("\n"):
+            name, colon, _ = line.partition(":")
+            if colon and name not in hidden:
+                # A word that is no file, such as `build`, is only checked against the list.
+                hidden[name] = (
+                    len(name) <= MAX_PATH
+                    and self._may_have(name, os.path.isfile)
+                    and self._has(name)
+                )
+            if not (colon and hidden[name]):
+                kept.append(line)
+        return "\n".join(kept)
+
+    def _may_have(self, name: str, exists: Callable[[str], bool] = os.path.lexists) -> bool:
         """Return whether a name is that of a file, or has a part that the list names."""
-        if os.path.lexists(os.path.join(self._place.folder, os.path.expanduser(name))):
+        if exists(os.path.join(self._place.folder, os.path.expanduser(name))):
             return True
         parts = name.split("/")
         return any(matches_name(rule.parts[-1], part) for rule in self._listed for part in parts)
 
+    def _may_match(self, name: str) -> bool:
+        """Return whether a name is a pattern of the shell for one in the list, as `.en*` is."""
+        if not WILDCARD.search(name) or len(name) > MAX_PATH:
+            return False
+        return any(
+            matches_name(pattern, listed)
+            for pattern in name.split("/")
+            if WILDCARD.search(pattern) and len(WILDCARD.sub("", pattern)) >= MIN_LITERALS
+            for rule in self._listed
+            for listed in (rule.parts[-1], rule.parts[-1].rstrip("*"))
+        )
+
     def _has(self, name: str) -> bool:
         path = os.path.normpath(os.path.join(self._place.folder, os.path.expanduser(name)))
-        if is_ignored(path.strip("/").split("/"), lambda _: self._listed):
+        listed = path.strip("/").split("/")
+        if len(listed) > MAX_DEPTH or is_ignored(listed, lambda _: self._listed):
             return True
         inside = os.path.relpath(path, self._place.root)
         if inside.startswith("..") or not self._place.git:
@@ -611,6 +676,12 @@ def is_sending(folders: Folders) -> bool:
     return False
 
 
+def send_waiting(folders: Folders, python: str) -> None:
+    """Start the sender if events wait and none runs."""
+    if not is_sending(folders) and has_events(folders):
+        start_sender(folders, python)
+
+
 def start_sender(folders: Folders, python: str) -> None:
     """Start the sender in a session of its own, without the files of the tool."""
     if os.fork():
@@ -641,14 +712,17 @@ def show_context(folders: Folders, tool: str, settings: dict[str, Any], project:
     import threading
 
     texts: list[str] = []
-    ask = ask_server if settings.get("url") else ask_file
+    is_server = bool(settings.get("url"))
+    ask = ask_server if is_server else ask_file
     # A thread, because the name of a server is resolved without a time limit.
     thread = threading.Thread(
         target=lambda: texts.append(ask(folders, settings, project)), daemon=True
     )
     threading.excepthook = lambda fault: log(folders, fault.exc_value)
     thread.start()
-    thread.join(CONTEXT_S)
+    thread.join(CONTEXT_S if is_server else FILE_CONTEXT_S + KILL_S)
+    if thread.is_alive():
+        log(folders, TimeoutError(0, TOO_LATE))
     text = "".join(texts[:1])
     if not text:
         return
@@ -687,7 +761,7 @@ def ask_server(folders: Folders, settings: dict[str, Any], project: str) -> str:
 
 
 def ask_file(folders: Folders, settings: dict[str, Any], project: str) -> str:
-    """Return the context of a project from a store file. Raises OSError and ValueError."""
+    """Return the context of a project from a store file. Raises OSError."""
     import subprocess
 
     module = "memrelay.capture.file_context"
@@ -699,10 +773,10 @@ def ask_file(folders: Folders, settings: dict[str, Any], project: str) -> str:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            timeout=CONTEXT_S,
+            timeout=FILE_CONTEXT_S,
         )
-    except subprocess.TimeoutExpired:
-        return ""
+    except subprocess.TimeoutExpired as error:
+        raise TimeoutError(0, TOO_LATE) from error
     return done.stdout[:MAX_CONTEXT].decode(errors="replace") if not done.returncode else ""
 
 

@@ -37,6 +37,7 @@ SAMPLE = "coding_memory.json"
 TURN_BLOCKS, TURN = ("extract", "summarize"), "turn"
 KEY_NAME, SCOPES = "capture", ("write", "search")
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
+DEFAULT_PORTS = {"http": 80, "https": 443}
 PROBE_TIMEOUT_S = 5.0
 # How long a server may not know a new key, and between two attempts.
 NEW_KEY_WAIT_S, ASK_AGAIN_S = 3.0, 0.1
@@ -95,14 +96,17 @@ async def _choose_server(
     """
     url = (options.url or chosen.url or make_local_url(settings)).rstrip("/")
     key = _read_key_file(options.key_file) if options.key_file else None
-    if not _is_local(url) or not catalog_exists(settings.memory.root, settings.storage.url):
+    has_catalog = catalog_exists(settings.memory.root, settings.storage.url)
+    if not has_catalog or _find_origin(url) != _find_origin(make_local_url(settings)):
         return _choose_remote(settings, url, options, chosen, key)
     async with make_catalog(settings) as catalog:
         if chosen.pipeline and not is_asked and await catalog.find(chosen.pipeline) is None:
             return chosen, None
         deployed, store = await _find_target(catalog, options.pipeline or chosen.pipeline)
         if key is None:
-            key = await _make_key(catalog, deployed.uid, read_key(paths))
+            # The key of another server is not kept.
+            is_same = _find_origin(chosen.url) == _find_origin(url)
+            key = await _make_key(catalog, deployed.uid, read_key(paths) if is_same else "")
     if deployed.uid == chosen.pipeline:
         store = chosen.store or store
     store = options.store or store
@@ -112,7 +116,7 @@ async def _choose_server(
 def _choose_remote(
     settings: Settings, url: str, options: Options, chosen: Configuration, key: str | None
 ) -> tuple[Configuration, str | None]:
-    """Return the configuration for a server whose data are not on this machine."""
+    """Return the configuration for a server other than that of this folder."""
     pipeline = options.pipeline or chosen.pipeline
     if not pipeline and not options.url:
         fail(
@@ -131,6 +135,16 @@ def _choose_remote(
 
 def _is_local(url: str) -> bool:
     return (urlsplit(url).hostname or "") in LOOPBACK
+
+
+def _find_origin(url: str) -> tuple[str, int | None]:
+    """Return the host and port of a server. All names of this machine are one host."""
+    parts = urlsplit(url)
+    try:
+        port = parts.port or DEFAULT_PORTS.get(parts.scheme)
+    except ValueError:
+        fail(f"{url} has an invalid port; give an address like http://127.0.0.1:8765")
+    return LOOPBACK[0] if _is_local(url) else parts.hostname or "", port
 
 
 def _read_key_file(name: str) -> str:
@@ -183,7 +197,7 @@ async def _make_key(catalog: Catalog, uid: str, present: str) -> str | None:
     if not keys:
         note(
             "no key exists, so the server accepts every program on this machine; after the first "
-            "`memrelay keys create`, install again to make a key for capture"
+            f"`{PROGRAM} keys create`, install again to make a key for capture"
         )
         return ""
     found = FORM.fullmatch(present)
@@ -253,11 +267,11 @@ def revoke(text: str) -> None:
 
 async def _revoke(settings: Settings, ident: str) -> None:
     if not catalog_exists(settings.memory.root, settings.storage.url):
-        note(f"revoke the key on its server: `memrelay keys revoke {ident}`")
+        note(f"revoke the key on its server: `{PROGRAM} keys revoke {ident}`")
         return
     async with make_catalog(settings) as catalog:
         names = {key.id: key.name for key in await catalog.keys.every()}
         if names.get(ident) == KEY_NAME:
             await catalog.keys.revoke(ident, time.time_ns() // 1_000_000)
         else:
-            note(f"the key {ident} stays valid; revoke it with `memrelay keys revoke {ident}`")
+            note(f"the key {ident} stays valid; revoke it with `{PROGRAM} keys revoke {ident}`")

@@ -2,13 +2,13 @@
 
 import json
 import socket
-import sys
 from collections.abc import Callable
 from contextlib import closing
 
 import pytest
 
 from memrelay.capture.configuration import Configuration, copy_hook, save
+from memrelay.capture.file_context import find_text
 from tests.support.capture import TOOLS, CaptureHome, Json, read_session
 from tests.support.keys import await_closed, make_key
 from tests.support.shared import SECRETS
@@ -46,14 +46,45 @@ def test_each_tool_reads_the_context(home: CaptureHome, web_system: WebSystem) -
     assert start(home, cwd=str(home.folder)) == ""
 
 
-def test_a_store_file_gives_the_context(home: CaptureHome) -> None:
-    home.install(python=sys.executable)
-    assert start(home) == ""
-    home.install()
-    work(home)
-    home.install(python=sys.executable)
+def make_program(home: CaptureHome, script: str) -> str:
+    """Return a program that the hook starts in place of Python, to ask a store file."""
+    program = home.folder / "program"
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o700)
+    return str(program)
 
-    assert "We deploy on Fridays only." in READ["claude-code"](start(home))
+
+def test_a_store_file_gives_the_context(home: CaptureHome) -> None:
+    arguments = str(home.paths.config), str(home.paths.state), "git.example.com/team/app"
+    assert find_text(arguments) == "" and not home.store.exists()
+    work(home)
+
+    assert find_text(arguments).splitlines()[-2].endswith(": We deploy on Fridays only.")
+    assert "Fridays" not in find_text((*arguments[:2], "git.example.com/team/other"))
+
+
+def test_the_hook_shows_the_context_of_a_store_file(home: CaptureHome) -> None:
+    """The hook asks the program with these words."""
+    home.install(python=make_program(home, 'printf "%s " "$@"'))
+
+    words = READ["claude-code"](start(home)).split()
+
+    assert words == [
+        *("-E", "-P", "-m", "memrelay.capture.file_context"),
+        *(str(home.paths.config), str(home.paths.state), "git.example.com/team/app"),
+    ]
+
+
+@pytest.mark.parametrize("has_url", [False, True], ids=["file", "server"])
+def test_a_context_that_takes_too_long_is_logged(has_url: bool, home: CaptureHome) -> None:
+    with closing(socket.create_server(("127.0.0.1", 0))) as silent:
+        address = {"url": f"http://127.0.0.1:{silent.getsockname()[1]}", "pipeline": "p"}
+        home.install(python=make_program(home, "exec sleep 60"), **address if has_url else {})
+        home.limit("DEADLINE_S, CONTEXT_S, FILE_CONTEXT_S = 50.0, 0.1, 0.1")
+
+        assert start(home) == ""
+
+    assert "hook TimeoutError in line" in home.log
 
 
 def test_a_dead_or_silent_server_prints_nothing(home: CaptureHome) -> None:

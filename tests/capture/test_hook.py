@@ -16,7 +16,6 @@ from memrelay.capture.configuration import CHECKS, HOOK, find_paths
 from memrelay.capture.hook import MAX_SEGMENT, MAX_SPOOL, MAX_TEXT, find_folders
 from memrelay.capture.spool import Spool
 from tests.support.capture import (
-    PATIENT_LIMITS,
     TOOLS,
     CaptureHome,
     Json,
@@ -239,10 +238,7 @@ def test_a_clock_that_goes_back_appends_behind_the_last_segment(home: CaptureHom
 
 
 def test_an_event_that_comes_too_late_is_logged(home: CaptureHome) -> None:
-    module = home.paths.hook_module
-    module.write_text(
-        module.read_text().replace(PATIENT_LIMITS, "DEADLINE_S, CONTEXT_S = 0.1, 0.1")
-    )
+    home.limit("DEADLINE_S, CONTEXT_S, FILE_CONTEXT_S = 0.1, 0.1, 0.1")
     command = ["python3", "-I", "-S", str(home.paths.hook), "claude-code"]
     with subprocess.Popen(command, env={"HOME": str(home.folder)}, stdin=subprocess.PIPE) as hook:
         assert hook.wait(timeout=60) == 0

@@ -8,7 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from memrelay import open_store
 from memrelay.capture.configuration import Paths, find_paths, load
+from memrelay.capture.spool import Spool
+from tests.support.capture import make_event
 from tests.support.child import CHECKOUT
 from tests.support.http import ask
 from tests.support.program import Completed, Program
@@ -141,6 +144,8 @@ def test_without_a_pipeline_for_turns_the_sample_is_named(user_alone: User) -> N
     [
         (("install", "emacs"), "choose one of claude-code, codex"),
         (("install", "codex", "--url", "http://10.1.1.1:1"), "--pipeline UID"),
+        (("install", "codex", "--url", "http://localhost:9"), "--pipeline UID"),
+        (("install", "codex", "--url", "http://localhost:x"), "invalid port"),
         (("install", "codex", "--file", "x", "--pipeline", "y"), "either --file, or a server"),
         (("install", "codex", "--pipeline", "nobody"), "no pipeline 'nobody'"),
         (("install", "codex", "--store", "instances/other/x"), "Nothing was changed"),
@@ -182,6 +187,29 @@ def test_events_wait_for_a_server_that_is_down(user: User) -> None:
     assert shown["last_problem"].endswith("answered 500")
 
 
+def test_turns_that_wait_go_to_the_target_of_the_next_installation(user: User) -> None:
+    assert user.run("install", "codex", "--pipeline", UID, "--url", NOWHERE).code == 0
+    events = [make_event(n) for n in range(2)]
+    user.paths.spool.mkdir(parents=True)
+    (user.paths.spool / "1").write_text("".join(json.dumps(one) + "\n" for one in events))
+    user.paths.log.write_text("2026-11-29T09:00:00 sender the server answered 401\n")
+
+    removed = user.run("uninstall", "codex")
+    file = user.home / "turns.db"
+    assert user.run("install", "cursor", "--file", file).code == 0
+    wait_for(lambda: not list(user.paths.spool.iterdir()), "the turns are delivered")
+
+    assert removed.lines[0]["waiting"] == 2
+    assert f"2 turns not delivered: they stay in {user.paths.spool}" in removed.err
+    shown = user.run("status").lines[0]
+    assert (shown["waiting"], shown["last_problem"]) == (0, None)
+    wait_for(lambda: not Spool(user.paths).state().is_sending, "the sender ended")
+    with open_store(file) as store:
+        turns = store.turns.list(thread="capture/claude-code/session-1").items
+    assert [one.content for one in turns] == ["Text 0", "Text 1"]
+    assert user.run("uninstall", "cursor").lines[0]["waiting"] == 0
+
+
 def test_a_server_with_keys_gets_one_for_this_pipeline_alone(program: Program, user: User) -> None:
     other = program.run("keys", "create", "ops", "--scope", "publish", "--pipeline", "*").out
     url = f"http://127.0.0.1:{user.port}"
@@ -219,9 +247,14 @@ def test_a_second_installation_makes_the_key_that_the_server_then_needs(
     ended = user.run("install", "codex")
 
     assert ended.code == 0 and KEY.fullmatch(user.paths.key.read_text().strip())
-    # Another server does not get this key.
-    moved = user.run("install", "codex", "--url", "http://127.0.0.2:9", "--pipeline", "x")
-    assert moved.code == 0 and not user.paths.key.exists()
+    # Another server on this machine is not that of this folder, and does not get its key.
+    for url in ("http://127.0.0.2:9", "http://localhost:9"):
+        assert user.run("install", "codex").code == 0 and user.paths.key.exists()
+        moved = user.run("install", "codex", "--url", url, "--pipeline", UID)
+        assert moved.code == 0 and not user.paths.key.exists()
+        assert (moved.lines[0]["url"], moved.lines[0]["key"]) == (url, None)
+        assert "does not answer" in moved.err
+        user.run("uninstall", "codex")
 
 
 def test_an_invalid_configuration_of_codex_changes_nothing(user: User) -> None:

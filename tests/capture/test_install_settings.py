@@ -268,6 +268,16 @@ def test_switched_off_hooks_are_noted(installation: Installation) -> None:
     assert "features.hooks" in TOOLS["codex"].list_notes(change.settings)[0]
 
 
+def test_the_steps_before_the_first_session_are_noted(installation: Installation) -> None:
+    notes = {
+        tool.name: tool.list_notes(installation.install(tool).settings) for tool in TOOLS.values()
+    }
+
+    assert notes["claude-code"] == notes["gemini-cli"] == []
+    assert [one.partition(":")[0] for one in notes["cursor"]] == ["restart Cursor"]
+    assert "npm" in notes["opencode"][0] and "/hooks" in notes["codex"][0]
+
+
 def test_elements_are_inserted_and_removed_one_by_one() -> None:
     text = '{"a": [], "b": {}}'
     for count in range(3):

@@ -91,6 +91,23 @@ HIDDEN: tuple[Json, ...] = (
     {"file_path": "notes/private/a.md"},
     {"file_path": "/etc/secret-place/a"},
     {"command": "cat .git/config"},
+    {"pattern": "KEY", "glob": ".env*"},
+    {"paths": ["src/main.py", ".env"]},
+    {"include": [".env"]},
+    {"files": [{"path": "prod.env"}]},
+    {"file_paths": ["id_rsa"]},
+    {"uri": "file://{folder}/%2Eenv"},
+    {"uri": "{folder}/.env"},
+    {"chars": "cat .env\n"},
+    {"command": "cat", "args": ["-n", ".env"]},
+    {"command": "curl -d @.env localhost"},
+    {"command": "cat {.env,README.md}"},
+    {"command": "cat .en*"},
+    {"command": "cat .e?v"},
+    {"command": "cat *.pe?"},
+    {"command": "cat [.]env .env.*"},
+    {"command": "cat ~/.ss*/config"},
+    {"command": "cat src/secret-pl*/a"},
 )
 SHOWN: tuple[Json, ...] = (
     {"file_path": "{folder}/src/main.py"},
@@ -98,6 +115,11 @@ SHOWN: tuple[Json, ...] = (
     {"file_path": "{folder}/environment.md"},
     {"file_path": "notes/public.md"},
     {"command": "npm test"},
+    {"command": "ls *; wc -l *.py src/**/*.ts tests/test_* .* *.*"},
+    {"pattern": "port", "glob": "*.{ts,tsx}"},
+    {"include": ["src/*.md"]},
+    {"uri": "https://example.com/docs"},
+    {"url": "https://example.com", "args": {"depth": 2}},
 )
 
 
@@ -110,16 +132,50 @@ def test_hidden_files_are_found_in_the_input_of_a_tool(given: Json, home: Captur
     assert ignored.has_any(list_files(json.loads(text))) == (given in HIDDEN)
 
 
-@pytest.mark.parametrize("name", [".env", "build/out.txt", "~/.ssh/id_rsa"])
+@pytest.mark.parametrize("name", [".env", "build/out.txt", "~/.ssh/id_rsa", "config/.en*"])
 def test_a_hidden_file_at_the_end_of_a_long_script_is_found(name: str, home: CaptureHome) -> None:
     (home.project / ".gitignore").write_text("build/\n")
     (home.project / "build").mkdir()
     (home.project / "build/out.txt").touch()
-    script = " ".join(f"word{n}" for n in range(2000))
+    script = " ".join(f"word{n}" for n in range(900))
     ignored = Ignored(Place(str(home.project)), ())
 
     assert ignored.has_any(list_files({"command": f"{script}; cat {name}"}))
-    assert not ignored.has_any(list_files({"command": script}))
+    assert not ignored.has_any(list_files({"command": f"{script}; {script}"}))
+
+
+def test_an_input_with_too_many_words_or_folders_counts_as_hidden(home: CaptureHome) -> None:
+    ignored = Ignored(Place(str(home.project)), ())
+
+    assert ignored.has_any(f"word{n}" for n in range(1001))
+    assert ignored.has_any(["a/" * 100_000])
+
+
+FOUND = """\
+src/main.py:1:KEY = read()
+./.env:KEY=a
+.env:1:KEY=b
+config/prod.env:KEY=c
+notes.txt:KEY=d
+build/out.txt:KEY=e
+build: done
+.env
+KEY: f"""
+
+
+def test_lines_of_a_search_in_hidden_files_are_removed(home: CaptureHome) -> None:
+    (home.project / ".gitignore").write_text("build\nnotes.txt\n")
+    (home.project / "build").mkdir()
+    for name in ("notes.txt", "build/out.txt"):
+        (home.project / name).touch()
+
+    home.install(tool_results=True)
+    home.run_hook("claude-code", make_result(home.project, {"command": "grep -r KEY ."}, FOUND))
+
+    (event,) = home.spooled()
+    assert event["text"].splitlines() == [
+        *("Read exit 0", "src/main.py:1:KEY = read()", "build: done", ".env", "KEY: f")
+    ]
 
 
 def test_results_about_hidden_files_are_not_captured(home: CaptureHome) -> None:

@@ -10,7 +10,7 @@ import pytest
 from memrelay import open_store
 from memrelay.capture.configuration import Configuration, save
 from memrelay.capture.spool import BATCH_LINES, Spool
-from tests.support.capture import TOOLS, CaptureHome, Json, list_turns, make_prompt
+from tests.support.capture import TOOLS, CaptureHome, Json, list_turns, make_event, make_prompt
 from tests.support.tcp_relay import TcpRelay
 from tests.support.waiting import wait_for
 from tests.support.web_system import WebSystem
@@ -20,19 +20,6 @@ DEAD = "http://127.0.0.1:9"
 ROLES = ["user", "tool", "assistant", "user", "assistant"]
 THREAD = "capture/claude-code/session-1"
 NO_TEA = {"name": "no tea", "match": {"find": {"pattern": "forbidden tea"}}, "action": "refuse"}
-
-
-def make_event(n: int, text: str = "") -> Json:
-    return {
-        "tool": "claude-code",
-        "session": "session-1",
-        "turn": f"turn-{n}",
-        "role": "user" if n % 2 == 0 else "assistant",
-        "at": 1_795_900_000_000 + n,
-        "text": text or f"Text {n}",
-        "project": "git.example.com/team/app",
-        "branch": "main",
-    }
 
 
 def fill(home: CaptureHome, *events: Json) -> None:

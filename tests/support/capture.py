@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from memrelay import open_store
-from memrelay.capture.configuration import Configuration, Paths, copy_hook, find_paths, save
+from memrelay.capture.configuration import HOOK, Configuration, Paths, copy_hook, find_paths, save
 from memrelay.capture.sender import main
 from tests.support.http import Answer, ask
 
@@ -18,8 +18,9 @@ TOOLS = ("claude-code", "codex", "gemini-cli", "cursor", "opencode")
 # A sender that does nothing, so that a test sends when it wants.
 NO_SENDER = "/bin/true"
 FOREVER_S = 60
-LIMITS = "DEADLINE_S, CONTEXT_S = 2.0, 1.0"
-PATIENT_LIMITS = "DEADLINE_S, CONTEXT_S = 60.0, 50.0"
+# Seconds: until the hook ends, and that it waits for a context of a server and of a file.
+LIMITS = "DEADLINE_S, CONTEXT_S, FILE_CONTEXT_S = 2.0, 1.0, 1.5"
+PATIENT_LIMITS = "DEADLINE_S, CONTEXT_S, FILE_CONTEXT_S = 60.0, 50.0, 50.0"
 GIT_CONFIG = '[core]\n\tbare = false\n[remote "origin"]\n\turl = {url}\n\tfetch = +refs/*\n'
 Json = dict[str, Any]
 
@@ -45,9 +46,13 @@ class CaptureHome:
         save(self.paths, Configuration(user="ada", python=python, **values), key)
         copy_hook(self.paths)
         # A busy machine needs longer than a person may wait.
-        text = self.paths.hook_module.read_text()
+        self.limit(PATIENT_LIMITS)
+
+    def limit(self, limits: str) -> None:
+        """Give the copy of the hook other time limits than those of LIMITS."""
+        text = HOOK.read_text()
         assert LIMITS in text
-        self.paths.hook_module.write_text(text.replace(LIMITS, PATIENT_LIMITS))
+        self.paths.hook_module.write_text(text.replace(LIMITS, limits))
 
     @property
     def store(self) -> Path:
@@ -151,6 +156,20 @@ def make_result(folder: Path, given: Json, result: Any) -> Json:
         "tool_name": "Read",
         "tool_input": given,
         "tool_response": result,
+    }
+
+
+def make_event(n: int, text: str = "") -> Json:
+    """Return an event as the hook writes it into the spool."""
+    return {
+        "tool": "claude-code",
+        "session": "session-1",
+        "turn": f"turn-{n}",
+        "role": "user" if n % 2 == 0 else "assistant",
+        "at": 1_795_900_000_000 + n,
+        "text": text or f"Text {n}",
+        "project": "git.example.com/team/app",
+        "branch": "main",
     }
 
 

@@ -18,4 +18,5 @@ CURSOR = HooksFile(
     grouped=False,
     required={"version": 1},
     lenient=True,
+    notes=("restart Cursor: it reads its hooks when it starts",),
 )

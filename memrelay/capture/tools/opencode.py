@@ -9,6 +9,10 @@ from memrelay.capture.tools.tool import HOOK_PATH, SettingsFault
 
 PLUGIN = Path(__file__).with_name("opencode_plugin.js")
 COMMAND = "COMMAND"
+NOTE = (
+    "restart opencode: it loads plugins when it starts, and the first start with one waits until "
+    "opencode has installed its package for plugins from npm"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +39,8 @@ class _PluginFile:
         return "" if HOOK_PATH in text else text
 
     def list_notes(self, settings: Path) -> list[str]:
-        """Return nothing: opencode loads plugins when it starts."""
-        return []
+        """Return what happens at the next start."""
+        return [NOTE]
 
 
 OPENCODE = _PluginFile("opencode", "opencode")

@@ -11,6 +11,7 @@ import typer
 
 from memrelay.capture import configuration as saved
 from memrelay.capture.configuration import BadConfiguration, Configuration, Paths
+from memrelay.capture.hook import Folders, send_waiting
 from memrelay.capture.installation import CannotChange, Installation
 from memrelay.capture.spool import Spool
 from memrelay.capture.tools import TOOLS, Tool
@@ -107,6 +108,8 @@ def install(
         if key == "":
             paths.key.unlink(missing_ok=True)
         change = installation.install(installed)
+        # Events of before a repair, or of an earlier installation.
+        send_waiting(Folders(str(paths.config), str(paths.state)), configuration.python)
     except (BadConfiguration, CannotChange, SettingsFault) as error:
         fail(str(error))
     made = {
@@ -134,7 +137,8 @@ def install(
 def uninstall(tool: ToolName, *, as_json: Json = False) -> None:
     """Remove the hook from your settings of a coding tool.
 
-    With the last tool, the key and the copies of the hook are removed too. Captured turns stay.
+    With the last tool, the key and the copies of the hook are removed too. Captured turns stay, and
+    those that wait are delivered to the target of the next installation.
     """
     installed = _find_tool(tool)
     paths, installation = _open()
@@ -143,6 +147,7 @@ def uninstall(tool: ToolName, *, as_json: Json = False) -> None:
         left = installation.list_installed()
     except CannotChange as error:
         fail(str(error))
+    waiting = Spool(paths).state().waiting
     if not left:
         _remove_shared(paths)
     made = {
@@ -151,7 +156,14 @@ def uninstall(tool: ToolName, *, as_json: Json = False) -> None:
         "changed": change.changed,
         "restored": change.restored,
         "backup": str(change.backup) if change.backup else None,
+        "waiting": waiting,
     }
+    if waiting and not left:
+        note(
+            f"{counted(waiting, 'turn')} not delivered: they stay in {paths.spool}, and the next "
+            f"`{PROGRAM} capture install` delivers them to its target; delete that folder to drop "
+            "them"
+        )
     if as_json or not sys.stdout.isatty():
         print_json(made)
     elif change.restored:
