@@ -1,15 +1,17 @@
 """The block extract: batches, hostile answers, budget, retries, evidence and policies."""
 
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import orjson
 import pytest
 
-from memrelay.blocks.extract import MOST_FACTS, parse_facts
-from memrelay.blocks.extraction import UnusableAnswer
+from memrelay.blocks.extract import MOST_FACTS, ExtractArgs, parse_facts, render_memory
+from memrelay.blocks.extraction import Batch, UnusableAnswer
 from memrelay.errors import OperationFailed
 from memrelay.testing import test_pipeline
 from memrelay.testing.pipeline import BlockingPipelineUnderTest
+from tests.blocks.calls import args_of
 from tests.support.extraction import (
     FACT,
     answer_facts,
@@ -53,7 +55,10 @@ def test_turns_become_facts_with_their_origin() -> None:
         p.answer("extract", answer_facts({"text": "Ada drinks tea", "turns": [1]}))
         item = {"project": "github.com/ada/tea", "branch": "main"}
         p.store("memories").turns.add(
-            [{"content": "I drink tea", "item": item}, {"content": "Noted", "role": "assistant"}],
+            [
+                {"content": "I drink tea", "item": item},
+                {"content": "Noted", "role": "assistant", "item": item},
+            ],
             user="ada",
             thread="capture/claude-code/1",
         )
@@ -64,7 +69,7 @@ def test_turns_become_facts_with_their_origin() -> None:
         (asked,) = p.requests
 
         assert orjson.loads(counts.text) == {"created": 1, "batches": 1}
-        assert memory.name == "facts/ada" and entry.tags == ("auto",)
+        assert memory.name == "facts/ada/github.com/ada/tea" and entry.tags == ("auto",)
         assert (entry.content, entry.source) == ("Ada drinks tea", "extraction")
         assert entry.metadata == {
             "turns": [first.guid],
@@ -115,6 +120,56 @@ def test_two_users_never_share_a_batch_or_a_memory() -> None:
                 assert entry.metadata.get("user", "") == user
                 (turn,) = entry.metadata["turns"]
                 assert p.store("memories").records.get(turn).owner == (user or None)
+
+
+def test_two_projects_never_share_a_batch_or_a_memory() -> None:
+    projects = ["git.example.com/team/app", "git.example.com/team/other", ""]
+    with test_pipeline(make_bundle(extract={"mode": "create"})) as p:
+        store = p.store("memories")
+        p.answer("extract", extract_all)
+        for text in words(3):
+            for project in projects:
+                turn = {"content": text, "item": {"project": project} if project else {}}
+                store.turns.add([turn], user="ada", thread="t")
+        p.advance("61s")
+
+        assert [len(read_turns(one.request)) for one in p.requests] == [3, 3, 3]
+        names = ["facts/ada/" + project for project in projects[:2]] + ["facts/ada"]
+        assert sorted(facts(p)) == sorted(names)
+        assert [*facts(p).values()] == [stated(*words(3))] * 3
+        for memory in store.memories.list().items:
+            for entry in store.entries.list(memory.id).items:
+                assert entry.metadata.get("project", "") == memory.name[10:]
+
+
+def test_no_user_and_project_have_the_memory_of_others() -> None:
+    owners = [
+        (user, thread, project)
+        for user in ("thread", "t", "thread/t", "")
+        for thread in ("t", "t/p")
+        for project in ("", "p", "t", "t/p", "/")
+    ]
+    template = ExtractArgs.model_fields["memory"].default
+    named: dict[str, set[tuple[str, ...]]] = {}
+    for user, thread, project in owners:
+        batch = SimpleNamespace(user=user, thread=thread, project=project)
+        owner = (user or f"thread {thread}", project)
+        named.setdefault(render_memory(template, cast(Batch, batch)), set()).add(owner)
+
+    assert {len(found) for found in named.values()} == {1}
+
+
+def test_a_memory_that_users_or_projects_share_is_warned_about() -> None:
+    given = {"url": "http://127.0.0.1:9/v1", "model": "stub"}
+
+    def warned(**more: str) -> list[str]:
+        found = args_of("extract", **given, **more).warnings()
+        return [name for name in ("user", "project") if f"the token {{{{{name}}}}}" in str(found)]
+
+    assert warned() == []
+    assert warned(memory="notes/{{user}}/{{project}}") == []
+    assert warned(memory="notes/{{user}}") == ["project"]
+    assert warned(memory="notes") == ["user", "project"]
 
 
 def test_a_text_cannot_end_the_fence() -> None:
