@@ -101,6 +101,28 @@ def test_a_fact_of_a_captured_session_is_in_the_context_until_the_session_is_und
         assert store.capture.context(project, user="ada").text == ""
 
 
+def test_a_fact_that_an_answer_of_a_model_was_merged_into_is_not_in_the_context() -> None:
+    thread, project = "capture/claude-code/1", "github.com/ada/tea"
+    with test_pipeline(make_bundle(extract={"mode": "merge"})) as p:
+        first = {"text": "Ada drinks tea in the morning", "turns": [2]}
+        second = {"text": "In the morning Ada drinks tea", "turns": [1]}
+        other = {"text": "The cat is called Mia", "turns": [1]}
+        p.answer("extract", answer_facts(first, second, other))
+        store, item = p.store("memories"), {"project": project}
+        said = [
+            {"content": "I drink tea", "item": item},
+            {"content": "In the morning", "role": "assistant", "item": item},
+        ]
+        store.turns.add(said, user="ada", thread=thread, agent="claude-code")
+        p.say("go", swarm="run")
+        (memory,) = store.memories.list().items
+
+        merged = [one.metadata["turns"] for one in store.entries.list(memory.id).items]
+        assert merged == [[store.turns.list(thread=thread, user="ada").items[0].guid]] * 2
+        context = store.capture.context(project, user="ada")
+        assert "Facts:\n- The cat is called Mia\nPrompts" in context.text and context.facts == 1
+
+
 def test_two_users_never_share_a_batch_or_a_memory() -> None:
     names = {"ada": "facts/ada", "bob": "facts/bob", "a/b": "facts/a%2Fb", "": "facts/thread/t"}
     with test_pipeline(make_bundle(extract={"mode": "create"})) as p:
