@@ -249,7 +249,8 @@ def _take_answer(
     if fault and not answer["is_rejected"]:
         failures = progress.failures + 1
         pause_s = min(FIRST_RETRY_S * 2 ** min(failures - 1, 10), LONGEST_RETRY_S)
-        progress = progress.with_error(fault, now_ms)
+        calls = progress.calls - (not answer.get("was_sent", True))
+        progress = progress.with_error(fault, now_ms)._replace(calls=max(calls, 0))
         return progress._replace(failures=failures, retry_ms=now_ms + 1000 * pause_s), written
     progress = progress._replace(
         failures=0, retry_ms=0, tokens=progress.tokens + int(answer.get("tokens", 0))

@@ -1,14 +1,19 @@
 """The block extract: batches, hostile answers, budget, retries, evidence and policies."""
 
+import asyncio
 from types import SimpleNamespace
 from typing import Any, cast
 
 import orjson
 import pytest
 
+from memrelay.agents.completion import complete
+from memrelay.blocks.contract import RunningCall
 from memrelay.blocks.extract import MOST_FACTS, ExtractArgs, parse_facts, render_memory
 from memrelay.blocks.extraction import Batch, UnusableAnswer
 from memrelay.errors import OperationFailed
+from memrelay.guarded_http.client import GuardedClient
+from memrelay.guarded_http.rules import OutgoingRules
 from memrelay.testing import test_pipeline
 from memrelay.testing.pipeline import BlockingPipelineUnderTest
 from tests.blocks.calls import args_of
@@ -318,6 +323,35 @@ def test_a_budget_ends_the_calls_of_a_period(budget: dict[str, int], calls: int)
         assert 0 in (found.calls_left, found.tokens_left)
         assert found.period_ends_at == "2026-03-01T11:00:00.000Z"
         assert len(p.requests) == 2 * calls
+
+
+async def refuse() -> Any:
+    """Return the result of the executor for an address that the operator does not allow."""
+    async with GuardedClient(OutgoingRules(), "models", "p") as client:
+
+        async def share(*_: Any) -> GuardedClient:
+            return client
+
+        options = {"url": "http://127.0.0.1:9/v1", "model": "m", "api_key": "", "temperature": 0}
+        request = options | {"max_tokens": None, "deadline_s": 9, "wants_json": True}
+        request |= {"messages": [{"role": "user", "content": "tea"}], "turns": []}
+        running = SimpleNamespace(outgoing=OutgoingRules(), pipeline="p", id="1", share=share)
+        return await complete(request, cast(RunningCall, running))
+
+
+def test_a_call_that_was_not_sent_costs_nothing() -> None:
+    refused = asyncio.run(refuse())
+    with test_pipeline(make_bundle(extract={"budget_calls": 5})) as p:
+        p.answer("extract", refused)
+        say(p, "thing0")
+        p.advance("61s")
+        after_refusal = status(p)
+        p.answer("extract", DEAD)
+        p.advance("2min")
+
+        assert "in `outgoing.private` for models" in after_refusal.last_error
+        assert (after_refusal.calls_left, after_refusal.failures) == (5, 1)
+        assert (status(p).calls_left, status(p).turns_waiting) == (4, 1)
 
 
 def test_only_wanted_threads_and_roles_are_read() -> None:
