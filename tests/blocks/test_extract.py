@@ -1,6 +1,8 @@
 """The block extract: batches, hostile answers, budget, retries, evidence and policies."""
 
 import asyncio
+import re
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -88,6 +90,23 @@ def test_turns_become_facts_with_their_origin() -> None:
         ]
         assert p.say("go", swarm="run") == []
         assert len(p.requests) == 1 and p.dead_letters == []
+
+
+def test_the_agent_of_the_page_runs_at_once_and_takes_the_printed_answer() -> None:
+    page = (Path(__file__).parents[2] / "docs/extraction.md").read_text(encoding="utf-8")
+    agent = orjson.loads(page.partition("```json\n")[2].partition("```")[0])
+    printed = re.findall(r'`(\{"facts": \[.*?\]\})`', page)
+    bundle = {"pipeline_name": "page", "agents": [agent]}
+    with test_pipeline(bundle) as p:
+        p.answer("facts", answer_text(printed[0]))
+        say(p, "I moved to Lisbon in May")
+        (counts,) = p.say("run", swarm="facts")
+        (line,) = read_turns(p.requests[0].request)
+
+        assert orjson.loads(counts.text) == {"created": 1, "batches": 1}
+        assert facts(p) == {"facts/ada": ["Ada moved to Lisbon in May"]}
+        assert line.keys() == {"n", "role", "at", "text"}
+    assert parse_facts(printed[1], turns=1) == ([], 0)
 
 
 def test_a_fact_of_a_captured_session_is_in_the_context_until_the_session_is_undone() -> None:
