@@ -10,7 +10,13 @@ from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
-from memrelay.agents.model import ChatModel, ModelFault, ModelOptions, RequestRejected
+from memrelay.agents.model import (
+    ChatModel,
+    ModelFault,
+    ModelOptions,
+    RequestNotSent,
+    RequestRejected,
+)
 from memrelay.agents.response import join_text
 from memrelay.blocks.contract import RunningCall
 from memrelay.guarded_http.client import GuardedClient
@@ -23,6 +29,7 @@ CHARACTERS_PER_TOKEN = 4  # for services that report no tokens
 
 async def complete(request: Mapping[str, Any], deferred_call: RunningCall) -> Json:
     """Return `text` and `tokens`, or `error` and whether the service rejects this request alone.
+    `was_sent` is False if it got no request.
 
     `request` has `messages`, the options of the model, and `deadline_s`, the seconds for all
     attempts. Its `turns` are returned too, so that an erasure of one finds the result.
@@ -35,6 +42,8 @@ async def complete(request: Mapping[str, Any], deferred_call: RunningCall) -> Js
         answer = {"error": f"{host} does not answer within {seconds} s", "is_rejected": False}
     except RequestRejected as fault:
         answer = {"error": str(fault), "is_rejected": True}
+    except RequestNotSent as fault:
+        answer = {"error": str(fault), "is_rejected": False, "was_sent": False}
     except ModelFault as fault:
         answer = {"error": str(fault), "is_rejected": False}
     return answer | {"turns": request["turns"], "ended_at_ms": time.time_ns() // 1_000_000}
@@ -67,7 +76,7 @@ def read_key(reference: str, url: str, deferred_call: RunningCall) -> str:
             return deferred_call.secret_for(reference, urlsplit(url).hostname or "")
         return deferred_call.secret(reference) if reference else ""
     except LookupError as error:
-        raise ModelFault(f"api_key cannot be read: {error.args[0]}") from error
+        raise RequestNotSent(f"api_key cannot be read: {error.args[0]}") from error
 
 
 def _find_host(request: Mapping[str, Any]) -> str:

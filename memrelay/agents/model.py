@@ -42,6 +42,10 @@ class ModelFault(Exception):
     code = "model"
 
 
+class RequestNotSent(ModelFault):
+    """The rules for outgoing requests do not allow the address, or the key cannot be read."""
+
+
 class RequestRejected(ModelFault):
     """The service refuses this request, or its answer is too long. Another request may succeed."""
 
@@ -143,7 +147,9 @@ class ChatModel:
             return await self._client.send(request), ""
         except AnswerTooLong as error:
             raise RequestRejected(f"{options.host}: {error}") from error
-        except (OutgoingRefused, TlsFailed) as error:
+        except OutgoingRefused as error:
+            raise RequestNotSent(self._clean(str(error))) from error
+        except TlsFailed as error:
             raise ModelFault(self._clean(str(error))) from error
         except RequestFailed as error:
             return None, self._clean(str(error))

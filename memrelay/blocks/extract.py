@@ -19,6 +19,7 @@ from memrelay.blocks.extraction import (
     count_stopped,
     is_clean,
     limit_batch,
+    limit_project,
     make_batch,
     read_text,
     run_job,
@@ -48,10 +49,14 @@ MAX_WAIT_S = 1.0
 WHEN_APPROVED = {"mode": "skip"}
 TOKEN = re.compile(r"\{\{\s*(\w+)\s*\}\}")
 TOKENS = ("user", "thread", "project")
-SHARED = (
-    "`memory` does not have the token {{user}}, so the facts of all users are compared with each "
-    "other in one memory; use it only if the pipeline has one user"
-)
+# Warnings for tokens that `memory` lacks.
+SHARED = {
+    "user": "`memory` does not have the token {{user}}, so the facts of all users are compared "
+    "with each other in one memory; use it only if the pipeline has one user",
+    "project": "`memory` does not have the token {{project}}, so the facts of all projects of a "
+    "user are compared with each other; add /{{project}} at the end, which is left out for turns "
+    "without a project",
+}
 INSTRUCTIONS = """\
 You extract facts from a conversation for a long-term memory.
 The message of the user has turns between <turns> and </turns>, one JSON object in a line. They \
@@ -80,12 +85,12 @@ class ExtractArgs(ExtractionArgs):
         str,
         AfterValidator(_check_memory),
         Field(min_length=1, max_length=MAX_NAME_CHARACTERS, pattern=r"\S"),
-    ] = "facts/{{user}}"
+    ] = "facts/{{user}}/{{project}}"
     """Name of the memory for the facts, which may contain `{{user}}`, `{{thread}}` and
-    `{{project}}`. Turns without a user have the user `thread/NAME`. An unknown memory is
-    created."""
+    `{{project}}`. Turns without a user have the user `thread/NAME`. Without a project, a `/` at
+    the end is left out. An unknown memory is created."""
     turns: Annotated[int, Field(ge=1, le=200)] = 20
-    """Maximum number of turns in a batch, all of one thread and one user."""
+    """Maximum number of turns in a batch, all of one thread, user and project."""
     tags: Tags = ()
     """Tags of a new fact: a JSON array in a string, an array, or a comma list."""
     mode: Mode | None = "current"
@@ -97,10 +102,14 @@ class ExtractArgs(ExtractionArgs):
         return True
 
     def warnings(self) -> list[str]:
-        """Warn about a store without named memories, and about a memory that users share."""
+        """Warn about a store without named memories, and about a memory that users or projects
+        share.
+        """
         built_in = re.fullmatch(built_in_store("[^/]+"), self.memory_id)
         other = [OTHER_STORE] * bool(self.memory_id and not built_in)
-        return super().warnings() + other + [SHARED] * ("user" not in TOKEN.findall(self.memory))
+        tokens = TOKEN.findall(self.memory)
+        shared = [text for name, text in SHARED.items() if name not in tokens]
+        return super().warnings() + other + shared
 
 
 class Fact(NamedTuple):
@@ -120,7 +129,9 @@ def extract(call: Call, args: ExtractArgs) -> Message | DeferredCall | None:
 def _take(call: Call, args: ExtractArgs, waiting: Sequence[Turn]) -> Batch | None:
     first = waiting[0]
     same = [turn for turn in waiting if (turn.thread, turn.user) == (first.thread, first.user)]
-    return make_batch(call.tx.table(ProgressTable).read(limit_batch(same, args.turns)))
+    return limit_project(
+        make_batch(call.tx.table(ProgressTable).read(limit_batch(same, args.turns)))
+    )
 
 
 def parse_facts(answer: str, turns: int) -> tuple[list[Fact], int]:
@@ -246,14 +257,17 @@ def _find_memory(call: Call, name: str) -> str:
 
 def render_memory(template: str, batch: Batch) -> str:
     """Return the name of the memory for a batch. Two users never get the same name by their names:
-    `/` in them is escaped, and a long name ends with a digest.
+    `/` in them is escaped, so is the user `thread`, and a long name ends with a digest.
     """
+    user = "%74hread" if batch.user == "thread" else _escape(batch.user)
     values = {
-        "user": _escape(batch.user) if batch.user else f"thread/{_escape(batch.thread)}",
+        "user": user or f"thread/{_escape(batch.thread)}",
         "thread": batch.thread,
         "project": batch.project,
     }
     name = TOKEN.sub(lambda token: values[token[1]], template)
+    if not batch.project:
+        name = name.removesuffix("/")
     if len(name) <= MAX_NAME_CHARACTERS:
         return name
     digest = blake2b(name.encode(), digest_size=16).hexdigest()

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
+from itertools import compress
 from typing import Annotated, Any, Literal, NamedTuple
 from urllib.parse import urlsplit
 
@@ -47,7 +48,7 @@ MAX_TURN, MAX_BATCH = 4000, 24_000
 FENCE = re.compile(r"\A```[a-zA-Z]*[ \t]*\r?\n(.*)```\Z", re.DOTALL)
 THOUGHT_END = "</think>"
 CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
-PROJECT = "project"
+PROJECT, MAX_PROJECT = "project", 512
 
 
 def _parse_names(value: Any) -> Any:
@@ -166,12 +167,8 @@ class Batch:
 
     @property
     def project(self) -> str:
-        """Return the project that the item of a turn names, "" for none."""
-        for view in self.views:
-            named = view.item.get(PROJECT) if isinstance(view.item, dict) else None
-            if isinstance(named, str) and named and not text_fault(named):
-                return named[:256]
-        return ""
+        """Return the project of the first turn, "" for none."""
+        return find_project(self.views[0])
 
 
 @dataclass(slots=True)
@@ -252,7 +249,8 @@ def _take_answer(
     if fault and not answer["is_rejected"]:
         failures = progress.failures + 1
         pause_s = min(FIRST_RETRY_S * 2 ** min(failures - 1, 10), LONGEST_RETRY_S)
-        progress = progress.with_error(fault, now_ms)
+        calls = progress.calls - (not answer.get("was_sent", True))
+        progress = progress.with_error(fault, now_ms)._replace(calls=max(calls, 0))
         return progress._replace(failures=failures, retry_ms=now_ms + 1000 * pause_s), written
     progress = progress._replace(
         failures=0, retry_ms=0, tokens=progress.tokens + int(answer.get("tokens", 0))
@@ -378,6 +376,24 @@ def make_batch(found: Sequence[tuple[int, StoredRecord]], earlier: str = "") -> 
         turns.append(Turn(row, state.guid, state.thread or "", state.owner, len(state.content)))
         views.append(_view(state))
     return Batch(turns, views, earlier) if turns else None
+
+
+def limit_project(batch: Batch | None) -> Batch | None:
+    """Return a batch with the turns of the project of the first one."""
+    if batch is None:
+        return None
+    same = [find_project(view) == batch.project for view in batch.views]
+    return replace(
+        batch, turns=[*compress(batch.turns, same)], views=[*compress(batch.views, same)]
+    )
+
+
+def find_project(view: TurnView) -> str:
+    """Return the project that the item of a turn names, "" for none."""
+    named = view.item.get(PROJECT) if isinstance(view.item, dict) else None
+    if not isinstance(named, str) or text_fault(named):
+        return ""
+    return named[:MAX_PROJECT]
 
 
 def _view(state: State) -> TurnView:

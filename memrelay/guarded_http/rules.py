@@ -16,6 +16,7 @@ from memrelay.guarded_http.addresses import (
 # The purposes that `outgoing.private` may name.
 ListedPurpose = Literal["models", "embedding", "import", "http", "endpoints", "oauth"]
 Purpose = ListedPurpose | Literal["jwks", "sns", "capture"]
+LOCALHOST = "localhost"
 HOP_HEADER = "Memrelay-Hop"
 DEFAULT_PORTS = {"http": 80, "https": 443}
 # The switches of URLs that only the operator writes.
@@ -124,10 +125,11 @@ class Guard:
             raise OutgoingRefused(
                 "the URL has a user or password: send it in a header, from a secret"
             )
+        # Before scheme and port, because a private host is allowed with its port.
+        if is_ip_address(host) or host == LOCALHOST:
+            self.check_address(host, find_port(parts), "127.0.0.1" if host == LOCALHOST else host)
         if not self._takes_any_port and not self.is_listed(host, find_port(parts)):
             self._check_port(parts, host)
-        if is_ip_address(host):
-            self.check_address(host, find_port(parts), host)
         return parts
 
     def _check_port(self, parts: SplitResult, host: str) -> None:

@@ -24,10 +24,12 @@ SHARED = (
 )
 BELOW = tuple(f"{MEMORY}.{name}" for name in (*CORE, *SHARED))
 # The imports between models: recipes put items and entries of the others into a context, and
-# rehearsals run kept inputs. Consolidation compares entries and proposes for review.
+# rehearsals run kept inputs. Consolidation compares entries and proposes for review. The context of
+# a captured project leaves out facts that were extracted from answers of models.
 BETWEEN = {
     "recipes": ("named_memories", "shared_stores"),
     "rehearsals": ("inputs",),
+    "capture": ("extraction",),
     "consolidation": ("named_memories", "reviews"),
 }
 # Packages and folders that reach models only through their manifests and operations.

@@ -1,15 +1,24 @@
 """The block extract: batches, hostile answers, budget, retries, evidence and policies."""
 
-from typing import Any
+import asyncio
+import re
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import orjson
 import pytest
 
-from memrelay.blocks.extract import MOST_FACTS, parse_facts
-from memrelay.blocks.extraction import UnusableAnswer
+from memrelay.agents.completion import complete
+from memrelay.blocks.contract import RunningCall
+from memrelay.blocks.extract import MOST_FACTS, ExtractArgs, parse_facts, render_memory
+from memrelay.blocks.extraction import Batch, UnusableAnswer
 from memrelay.errors import OperationFailed
+from memrelay.guarded_http.client import GuardedClient
+from memrelay.guarded_http.rules import OutgoingRules
 from memrelay.testing import test_pipeline
 from memrelay.testing.pipeline import BlockingPipelineUnderTest
+from tests.blocks.calls import args_of
 from tests.support.extraction import (
     FACT,
     answer_facts,
@@ -53,7 +62,10 @@ def test_turns_become_facts_with_their_origin() -> None:
         p.answer("extract", answer_facts({"text": "Ada drinks tea", "turns": [1]}))
         item = {"project": "github.com/ada/tea", "branch": "main"}
         p.store("memories").turns.add(
-            [{"content": "I drink tea", "item": item}, {"content": "Noted", "role": "assistant"}],
+            [
+                {"content": "I drink tea", "item": item},
+                {"content": "Noted", "role": "assistant", "item": item},
+            ],
             user="ada",
             thread="capture/claude-code/1",
         )
@@ -64,7 +76,7 @@ def test_turns_become_facts_with_their_origin() -> None:
         (asked,) = p.requests
 
         assert orjson.loads(counts.text) == {"created": 1, "batches": 1}
-        assert memory.name == "facts/ada" and entry.tags == ("auto",)
+        assert memory.name == "facts/ada/github.com/ada/tea" and entry.tags == ("auto",)
         assert (entry.content, entry.source) == ("Ada drinks tea", "extraction")
         assert entry.metadata == {
             "turns": [first.guid],
@@ -78,6 +90,23 @@ def test_turns_become_facts_with_their_origin() -> None:
         ]
         assert p.say("go", swarm="run") == []
         assert len(p.requests) == 1 and p.dead_letters == []
+
+
+def test_the_agent_of_the_page_runs_at_once_and_takes_the_printed_answer() -> None:
+    page = (Path(__file__).parents[2] / "docs/extraction.md").read_text(encoding="utf-8")
+    agent = orjson.loads(page.partition("```json\n")[2].partition("```")[0])
+    printed = re.findall(r'`(\{"facts": \[.*?\]\})`', page)
+    bundle = {"pipeline_name": "page", "agents": [agent]}
+    with test_pipeline(bundle) as p:
+        p.answer("facts", answer_text(printed[0]))
+        say(p, "I moved to Lisbon in May")
+        (counts,) = p.say("run", swarm="facts")
+        (line,) = read_turns(p.requests[0].request)
+
+        assert orjson.loads(counts.text) == {"created": 1, "batches": 1}
+        assert facts(p) == {"facts/ada": ["Ada moved to Lisbon in May"]}
+        assert line.keys() == {"n", "role", "at", "text"}
+    assert parse_facts(printed[1], turns=1) == ([], 0)
 
 
 def test_a_fact_of_a_captured_session_is_in_the_context_until_the_session_is_undone() -> None:
@@ -94,6 +123,28 @@ def test_a_fact_of_a_captured_session_is_in_the_context_until_the_session_is_und
         assert store.capture.context(project, user="bob").text == ""
         store.turns.clear(thread=thread, user="ada")
         assert store.capture.context(project, user="ada").text == ""
+
+
+def test_a_fact_that_an_answer_of_a_model_was_merged_into_is_not_in_the_context() -> None:
+    thread, project = "capture/claude-code/1", "github.com/ada/tea"
+    with test_pipeline(make_bundle(extract={"mode": "merge"})) as p:
+        first = {"text": "Ada drinks tea in the morning", "turns": [2]}
+        second = {"text": "In the morning Ada drinks tea", "turns": [1]}
+        other = {"text": "The cat is called Mia", "turns": [1]}
+        p.answer("extract", answer_facts(first, second, other))
+        store, item = p.store("memories"), {"project": project}
+        said = [
+            {"content": "I drink tea", "item": item},
+            {"content": "In the morning", "role": "assistant", "item": item},
+        ]
+        store.turns.add(said, user="ada", thread=thread, agent="claude-code")
+        p.say("go", swarm="run")
+        (memory,) = store.memories.list().items
+
+        merged = [one.metadata["turns"] for one in store.entries.list(memory.id).items]
+        assert merged == [[store.turns.list(thread=thread, user="ada").items[0].guid]] * 2
+        context = store.capture.context(project, user="ada")
+        assert "Facts:\n- The cat is called Mia\nPrompts" in context.text and context.facts == 1
 
 
 def test_two_users_never_share_a_batch_or_a_memory() -> None:
@@ -115,6 +166,56 @@ def test_two_users_never_share_a_batch_or_a_memory() -> None:
                 assert entry.metadata.get("user", "") == user
                 (turn,) = entry.metadata["turns"]
                 assert p.store("memories").records.get(turn).owner == (user or None)
+
+
+def test_two_projects_never_share_a_batch_or_a_memory() -> None:
+    projects = ["git.example.com/team/app", "git.example.com/team/other", ""]
+    with test_pipeline(make_bundle(extract={"mode": "create"})) as p:
+        store = p.store("memories")
+        p.answer("extract", extract_all)
+        for text in words(3):
+            for project in projects:
+                turn = {"content": text, "item": {"project": project} if project else {}}
+                store.turns.add([turn], user="ada", thread="t")
+        p.advance("61s")
+
+        assert [len(read_turns(one.request)) for one in p.requests] == [3, 3, 3]
+        names = ["facts/ada/" + project for project in projects[:2]] + ["facts/ada"]
+        assert sorted(facts(p)) == sorted(names)
+        assert [*facts(p).values()] == [stated(*words(3))] * 3
+        for memory in store.memories.list().items:
+            for entry in store.entries.list(memory.id).items:
+                assert entry.metadata.get("project", "") == memory.name[10:]
+
+
+def test_no_user_and_project_have_the_memory_of_others() -> None:
+    owners = [
+        (user, thread, project)
+        for user in ("thread", "t", "thread/t", "")
+        for thread in ("t", "t/p")
+        for project in ("", "p", "t", "t/p", "/")
+    ]
+    template = ExtractArgs.model_fields["memory"].default
+    named: dict[str, set[tuple[str, ...]]] = {}
+    for user, thread, project in owners:
+        batch = SimpleNamespace(user=user, thread=thread, project=project)
+        owner = (user or f"thread {thread}", project)
+        named.setdefault(render_memory(template, cast(Batch, batch)), set()).add(owner)
+
+    assert {len(found) for found in named.values()} == {1}
+
+
+def test_a_memory_that_users_or_projects_share_is_warned_about() -> None:
+    given = {"url": "http://127.0.0.1:9/v1", "model": "stub"}
+
+    def warned(**more: str) -> list[str]:
+        found = args_of("extract", **given, **more).warnings()
+        return [name for name in ("user", "project") if f"the token {{{{{name}}}}}" in str(found)]
+
+    assert warned() == []
+    assert warned(memory="notes/{{user}}/{{project}}") == []
+    assert warned(memory="notes/{{user}}") == ["project"]
+    assert warned(memory="notes") == ["user", "project"]
 
 
 def test_a_text_cannot_end_the_fence() -> None:
@@ -241,6 +342,35 @@ def test_a_budget_ends_the_calls_of_a_period(budget: dict[str, int], calls: int)
         assert 0 in (found.calls_left, found.tokens_left)
         assert found.period_ends_at == "2026-03-01T11:00:00.000Z"
         assert len(p.requests) == 2 * calls
+
+
+async def refuse() -> Any:
+    """Return the result of the executor for an address that the operator does not allow."""
+    async with GuardedClient(OutgoingRules(), "models", "p") as client:
+
+        async def share(*_: Any) -> GuardedClient:
+            return client
+
+        options = {"url": "http://127.0.0.1:9/v1", "model": "m", "api_key": "", "temperature": 0}
+        request = options | {"max_tokens": None, "deadline_s": 9, "wants_json": True}
+        request |= {"messages": [{"role": "user", "content": "tea"}], "turns": []}
+        running = SimpleNamespace(outgoing=OutgoingRules(), pipeline="p", id="1", share=share)
+        return await complete(request, cast(RunningCall, running))
+
+
+def test_a_call_that_was_not_sent_costs_nothing() -> None:
+    refused = asyncio.run(refuse())
+    with test_pipeline(make_bundle(extract={"budget_calls": 5})) as p:
+        p.answer("extract", refused)
+        say(p, "thing0")
+        p.advance("61s")
+        after_refusal = status(p)
+        p.answer("extract", DEAD)
+        p.advance("2min")
+
+        assert "in `outgoing.private` for models" in after_refusal.last_error
+        assert (after_refusal.calls_left, after_refusal.failures) == (5, 1)
+        assert (status(p).calls_left, status(p).turns_waiting) == (4, 1)
 
 
 def test_only_wanted_threads_and_roles_are_read() -> None:

@@ -1,9 +1,11 @@
 """The guarded client connects to no address that the rules do not allow, however it is written."""
 
 import asyncio
+import re
 import socket
 import threading
 from collections.abc import Iterator
+from contextlib import nullcontext
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -220,6 +222,22 @@ def test_the_text_of_a_url_is_checked(url: str, rule: str) -> None:
     with pytest.raises(OutgoingRefused, match=rule) as caught:
         Guard(OutgoingRules(), "http").check_url(url)
     assert "secret" not in str(caught.value).replace("from a secret", "")
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "LOCALHOST", "[::1]", "10.0.0.1"])
+def test_a_private_host_is_to_be_listed_whatever_its_scheme_and_port(host: str) -> None:
+    name = host.lower().strip("[]")
+    rule = f"list {name}, port 11434 in `outgoing.private` for models, and restart"
+
+    for scheme in ("http", "https"):
+        with pytest.raises(OutgoingRefused, match=re.escape(rule)):
+            Guard(OutgoingRules(), "models").check_url(f"{scheme}://{host}:11434/v1")
+    for port in (11434, 11435):
+        guard = Guard(
+            OutgoingRules(private=(PrivateHost(name, 11434, frozenset(("models",))),)), "models"
+        )
+        with nullcontext() if port == 11434 else pytest.raises(OutgoingRefused, match=name):
+            guard.check_url(f"http://{host}:{port}/v1")
 
 
 def test_settings_allow_other_ports_and_plain_http() -> None:

@@ -10,6 +10,7 @@ from urllib.parse import quote
 import pytest
 
 from memrelay import connect, connect_sync
+from memrelay.client.read_state import LAST_READ
 from memrelay.errors import RelayError
 from tests.support.bundles import make_commands
 from tests.support.calls import call, call_all, make_call
@@ -113,6 +114,7 @@ def test_what_cannot_be_shown_is_refused_with_the_reason(web_system: WebSystem, 
 
 
 def test_clients_read_the_past_and_name_its_state(web_system: WebSystem, uid: str) -> None:
+    LAST_READ.set(None)  # of this thread, in which other tests have read the past
     with connect_sync(web_system.url) as client:
         assert client.last_read is None
         tea = client.records.create(uid, "green tea")

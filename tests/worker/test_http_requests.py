@@ -178,7 +178,7 @@ def test_a_secret_url_of_another_host_is_not_called(asked: Asked, service: WebSe
 def test_an_address_that_is_not_listed_is_not_called(asked: Asked, service: WebService) -> None:
     asked.deploy("http_request", url="http://127.0.0.2:9/")
 
-    assert "not https" in asked.ask("tea")["error"]
+    assert "list 127.0.0.2, port 9 in `outgoing.private` for http" in asked.ask("tea")["error"]
 
 
 def test_a_webhook_is_signed_and_every_attempt_has_its_id(

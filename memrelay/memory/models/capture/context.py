@@ -13,6 +13,7 @@ from memrelay.memory.engine.memory_id import built_in_store
 from memrelay.memory.engine.store import Transaction
 from memrelay.memory.engine.timestamps import format_time
 from memrelay.memory.models.capture.captured_turns import CapturedTurn, read_newest
+from memrelay.memory.models.extraction.evidence import EvidenceTable
 from memrelay.memory.operations import Context, operation
 from memrelay.memory.records.view import NameOrNull
 
@@ -23,6 +24,9 @@ MAX_AGE_MS = 90 * DAY_MS
 MAX_PROMPTS, MAX_FACTS = 20, 20
 # Prompts that are read, because many may be equal.
 MOST_READ = 2000
+# Facts that are read, because some may be left out.
+MOST_FACTS_READ = 500
+EXTRACTION = "extraction"  # the source of facts that a model wrote
 MAX_LINE = 300  # characters
 MAX_FACT_BYTES, MAX_BYTES = 4_000, 8_000
 FENCE = re.compile(r"<(?=\s*+(?:/\s*+)?memrelay-context)", re.IGNORECASE)
@@ -61,7 +65,8 @@ class ContextText:
 def find_context(tx: Transaction, request: ProjectContext, context: Context) -> ContextText:
     """Return the last prompts of a user in a project and its accepted facts, fenced as data.
 
-    It has no answers of models and no results of tools. Text that would end the fence is escaped.
+    It has no answers of models, no results of tools, and no facts that were extracted from them.
+    Text that would end the fence is escaped.
     """
     facts = list(_take(_list_facts(tx, request, context), MAX_FACTS, MAX_FACT_BYTES))
     left = MAX_BYTES - sum(map(_size, facts))
@@ -97,13 +102,20 @@ def _write_prompt(turn: CapturedTurn, text: str) -> str:
 
 
 def _list_facts(tx: Transaction, request: ProjectContext, context: Context) -> Iterator[str]:
-    """Yield the lines of the facts that are valid now, the newest first."""
+    """Yield the lines of the facts that are valid now, the newest first.
+
+    A fact with a turn that no user said, or that is gone, is left out. The merges of entries keep
+    all turns as evidence, but not in the metadata.
+    """
     of_user = [{"data.user": {"eq": request.user}}, {"data.user": {"exists": False}}]
     which = {"data.project": {"eq": request.project}} | ({"or": of_user} if request.user else {})
     conditions = Conditions({"kind": ENTRY}, given=compiled(which), valid_at_ms=context.now_ms)
     store = _open_entries(tx, context)
-    for _, record, _ in store.records.page(conditions, "desc", None, MAX_FACTS):
-        yield f"- {_clean(record.content)}"
+    evidence = store.table(EvidenceTable)
+    for _, record, _ in store.records.page(conditions, "desc", None, MOST_FACTS_READ):
+        has_origin = record.source != EXTRACTION or evidence.exists(record.guid)
+        if has_origin and evidence.is_of_users(record.guid):
+            yield f"- {_clean(record.content)}"
 
 
 def _open_entries(tx: Transaction, context: Context) -> Transaction:

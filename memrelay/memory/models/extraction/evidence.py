@@ -16,6 +16,11 @@ HAS_TURN = (
     "SELECT EXISTS (SELECT 1 FROM evidence JOIN records ON records.guid = evidence.turn "
     "WHERE evidence.record = ?)"
 )
+HAS_OTHER = (
+    "SELECT EXISTS (SELECT 1 FROM evidence AS e LEFT JOIN records AS r ON r.guid = e.turn "
+    "AND r.kind = 'turn' AND coalesce(r.data ->> '$.role', 'user') = 'user' "
+    "WHERE e.record = ? AND r.guid IS NULL)"
+)
 HAS_EVIDENCE = "SELECT EXISTS (SELECT 1 FROM evidence WHERE record = ?)"
 ERRORS = "SELECT pipeline, agent, error FROM extractors WHERE error <> ''"
 BLANK = "UPDATE extractors SET error = 'erased' WHERE pipeline = ? AND agent = ?"
@@ -23,6 +28,8 @@ BLANK = "UPDATE extractors SET error = 'erased' WHERE pipeline = ? AND agent = ?
 
 class EvidenceTable(StoreTable):
     """Links records to turns inside the store's open transaction."""
+
+    READS = ("exists", "is_of_users")
 
     def add(self, record: str, turns: Iterable[str]) -> None:
         """Note that a record was made of these turns, by their guids."""
@@ -35,6 +42,11 @@ class EvidenceTable(StoreTable):
     def exists(self, record: str) -> bool:
         """Return whether a record was made of turns."""
         return bool(self._connection.execute(HAS_EVIDENCE, (record,)).get)
+
+    def is_of_users(self, record: str) -> bool:
+        """Return whether all turns of a record exist, and users said them. True without turns."""
+        self._records.flush()
+        return not self._connection.execute(HAS_OTHER, (record,)).get
 
 
 class EvidenceErasure(ModelErasure):
