@@ -6,7 +6,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -133,8 +133,22 @@ def temporary_path(root: Path, prefix: str) -> Iterator[Path]:
     `prefix` is one of PREFIXES.
     """
     clear_copies(root)
-    with tempfile.TemporaryDirectory(dir=root, prefix=prefix) as folder, _lock_folder(Path(folder)):
-        yield Path(folder, "copy")
+    with ExitStack() as held:
+        yield _make_folder(root, prefix, held) / "copy"
+
+
+def _make_folder(root: Path, prefix: str, held: ExitStack) -> Path:
+    """Return a locked temporary folder, which goes with `held`.
+
+    Until it is locked, another program may take it for one of a killed program and remove it.
+    """
+    while True:
+        made = tempfile.TemporaryDirectory(dir=root, prefix=prefix, ignore_cleanup_errors=True)
+        folder = Path(held.enter_context(made))
+        with suppress(FileNotFoundError, BlockingIOError):
+            held.enter_context(_lock_folder(folder))
+            if folder.exists():
+                return folder
 
 
 def clear_copies(root: Path) -> None:

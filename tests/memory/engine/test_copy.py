@@ -2,14 +2,24 @@
 
 import asyncio
 import resource
+import tempfile
 from pathlib import Path
+from typing import Any
 
 import apsw
 import pytest
 
 from memrelay.memory.control.catalog import Catalog
 from memrelay.memory.engine.connection import APPLICATION_ID, migrations
-from memrelay.memory.engine.copy import copy_database, inspect, inspect_system, temporary_copy
+from memrelay.memory.engine.copy import (
+    PREFIXES,
+    clear_copies,
+    copy_database,
+    inspect,
+    inspect_system,
+    temporary_copy,
+    temporary_path,
+)
 from memrelay.memory.errors import StoreBusy
 from tests.memory.builders import make_store, write_all
 
@@ -101,3 +111,22 @@ def test_a_control_plane_with_an_unknown_trigger_is_not_sound(tmp_path: Path) ->
 
     (fault,) = inspect_system(tmp_path / "system.db")
     assert "the trigger 'leak'" in fault
+
+
+def test_a_folder_that_another_program_clears_before_its_lock_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make, made = tempfile.mkdtemp, []
+
+    def make_and_clear(*given: Any) -> str:
+        made.append(make(*given))
+        if len(made) == 1:
+            clear_copies(tmp_path)
+        return made[-1]
+
+    monkeypatch.setattr(tempfile, "mkdtemp", make_and_clear)
+
+    with temporary_path(tmp_path, PREFIXES[0]) as path:
+        path.write_text("tea")
+
+    assert len(made) == 2 and list(tmp_path.iterdir()) == []
