@@ -104,7 +104,7 @@ def dead_server() -> Iterator[str]:
 
 @contextmanager
 def installed_hook(url: str) -> Iterator[tuple[str, dict[str, str]]]:
-    """Yield the path of an installed hook and its environment, in a home of its own."""
+    """Yield the path of an installed hook and its environment, in a new home."""
     home = Path(tempfile.mkdtemp(prefix="capture-home"))
     paths = find_paths({}, home)
     save(paths, Configuration(url=url, pipeline=UID, user="ada", python=sys.executable))

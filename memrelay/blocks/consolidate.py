@@ -31,7 +31,7 @@ class ConsolidateArgs(NamedMemoryArgs):
     """The memory's id or name; all memories by default. Entries of two memories are never
     compared."""
     find: Sorts = SORTS
-    """What to look for: `duplicates`, `contradictions` and `stale`."""
+    """The sorts of findings to propose: `duplicates`, `contradictions` and `stale`."""
     stale_days: Annotated[int, Field(ge=0, le=36_500)] = 365
     """Days without a write or a confirmation after which an entry is stale. 0: only entries that
     are past their `valid_to`."""

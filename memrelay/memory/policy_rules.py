@@ -7,7 +7,7 @@ from pydantic import AfterValidator, Field, ValidationError, WithJsonSchema
 
 from memrelay.memory.engine.models import load
 from memrelay.memory.records.filters import Filter, parse_filter
-from memrelay.memory.validation import Faults, Place, find_closest
+from memrelay.memory.validation import Faults, find_closest
 
 Json = dict[str, Any]
 # In one bundle entry, and in one store besides those.
@@ -38,7 +38,7 @@ COMPILE_FIND = "memrelay.memory.models.policies.patterns:compile_find"
 def check_policy(value: Json) -> Json:
     """Return a policy that is valid. Raises ValidationError with every error by place."""
     faults = Faults()
-    _check_keys(value, KEYS, (), faults)
+    faults.add_unknown_keys(value, KEYS, ())
     name = value.get("name")
     if not isinstance(name, str) or not NAME.fullmatch(name) or name != name.strip():
         rule = "a policy needs a name of 1 to 100 characters on one line, without outer spaces"
@@ -57,25 +57,13 @@ def check_policy(value: Json) -> Json:
     return value
 
 
-def _check_keys(value: Json, known: tuple[str, ...], at: Place, faults: Faults) -> None:
-    for key in value:
-        if key in known:
-            continue
-        near = find_closest(str(key), known)
-        hint = f"did you mean {near!r}?" if near else f"known: {', '.join(known)}"
-        faults.add((*at, str(key)[:100]), f"unknown key {str(key)[:100]!r} ({hint})", None)
-        if len(value) > len(known):
-            return
-
-
 def _check_match(match: Json, faults: Faults) -> None:
-    _check_keys(match, MATCH_KEYS, ("match",), faults)
+    faults.add_unknown_keys(match, MATCH_KEYS, ("match",))
     if "filter" in match:
         try:
             parse_filter(match["filter"])
         except ValidationError as error:
-            for one in error.errors(include_url=False):
-                faults.add(("match", "filter", *one["loc"]), one["msg"], None)
+            faults.add_all(error, ("match", "filter"))
     if "find" in match:
         _check_find(match["find"], faults)
     if "origin" in match:
@@ -100,7 +88,7 @@ def _check_origin(origin: Any, faults: Faults) -> None:
     if not isinstance(origin, dict):
         faults.add(place, "origin is an object with verified, by and profile", None)
         return
-    _check_keys(origin, ORIGIN_KEYS, place, faults)
+    faults.add_unknown_keys(origin, ORIGIN_KEYS, place)
     if not isinstance(origin.get("verified", True), bool):
         faults.add((*place, "verified"), "must be true or false", None)
     by = origin.get("by", ["key"])

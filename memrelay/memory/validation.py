@@ -2,7 +2,7 @@
 pointers.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
@@ -34,6 +34,23 @@ class Faults:
         if len(self._found) < MAX_FAULTS:
             kind = PydanticCustomError("refused", "{rule}", {"rule": rule})
             self._found.append(InitErrorDetails(type=kind, loc=place, input=value))
+
+    def add_unknown_keys(self, value: Mapping[str, Any], known: Sequence[str], at: Place) -> None:
+        """Record the keys of an object that are not known, with the closest known one."""
+        for key in value:
+            if key in known:
+                continue
+            name = str(key)[:100]
+            near = find_closest(str(key), known)
+            hint = f"did you mean {near!r}?" if near else f"known: {', '.join(known)}"
+            self.add((*at, name), f"unknown key {name!r} ({hint})", None)
+            if len(value) > len(known):
+                return
+
+    def add_all(self, error: ValidationError, at: Place) -> None:
+        """Record the errors of a part of the value, which is at a place."""
+        for one in error.errors(include_url=False):
+            self.add((*at, *one["loc"]), one["msg"], None)
 
     def raise_any(self, title: str) -> None:
         """Raise ValidationError if there are errors.

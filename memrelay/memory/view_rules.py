@@ -33,7 +33,7 @@ COMPILE_PATTERN = "memrelay.memory.models.views.selection:compile_pattern"
 def check_view(value: Json) -> Json:
     """Return a view that is valid. Raises ValidationError with every error by place."""
     faults = Faults()
-    _check_keys(value, KEYS, (), faults)
+    faults.add_unknown_keys(value, KEYS, ())
     name = value.get("name")
     if not isinstance(name, str) or not NAME.fullmatch(name) or name != name.strip():
         rule = "a view needs a name of 1 to 100 characters on one line, without outer spaces"
@@ -51,19 +51,8 @@ def check_view(value: Json) -> Json:
     return value
 
 
-def _check_keys(value: Json, known: tuple[str, ...], at: Place, faults: Faults) -> None:
-    for key in value:
-        if key in known:
-            continue
-        near = find_closest(str(key), known)
-        hint = f"did you mean {near!r}?" if near else f"known: {', '.join(known)}"
-        faults.add((*at, str(key)[:100]), f"unknown key {str(key)[:100]!r} ({hint})", None)
-        if len(value) > len(known):
-            return
-
-
 def _check_match(match: Json, faults: Faults) -> None:
-    _check_keys(match, MATCH_KEYS, ("match",), faults)
+    faults.add_unknown_keys(match, MATCH_KEYS, ("match",))
     kind = match.get("kind", "x")
     if not isinstance(kind, str) or not 1 <= len(kind) <= MAX_KIND_CHARACTERS:
         faults.add(("match", "kind"), "kind is the kind of the records, a text", None)
@@ -71,8 +60,7 @@ def _check_match(match: Json, faults: Faults) -> None:
         try:
             parse_filter(match["filter"])
         except ValidationError as error:
-            for one in error.errors(include_url=False):
-                faults.add(("match", "filter", *one["loc"]), one["msg"], None)
+            faults.add_all(error, ("match", "filter"))
     if "pattern" in match:
         try:
             load(COMPILE_PATTERN)(match["pattern"])
@@ -96,7 +84,7 @@ def _check_show(show: Any, faults: Faults) -> None:
         _check_field(show["latest"], TEXT_FIELDS, ("show", "latest"), faults)
     elif isinstance(show, dict) and list(show) == ["top"] and isinstance(show["top"], dict):
         top = show["top"]
-        _check_keys(top, TOP_KEYS, ("show", "top"), faults)
+        faults.add_unknown_keys(top, TOP_KEYS, ("show", "top"))
         _check_field(top.get("by", "created_at"), ORDERS, ("show", "top", "by"), faults)
         if top.get("order", "desc") not in ("asc", "desc"):
             faults.add(("show", "top", "order"), 'order is "asc" or "desc"', None)
