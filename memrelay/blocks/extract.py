@@ -79,7 +79,7 @@ def _check_memory(template: str) -> str:
 
 
 class ExtractArgs(ExtractionArgs):
-    """A message starts a run, whatever its text is. So does a timer."""
+    """A message with any text starts a run, and so does a timer."""
 
     memory: Annotated[
         str,

@@ -1,5 +1,5 @@
-"""What the blocks `extract` and `summarize` share: they read turns in batches, ask a model about
-each batch in a deferred call, and write what it answers.
+"""The common part of the blocks `extract` and `summarize`: they read turns in
+batches, ask a model about each batch in a deferred call, and write its answer.
 
 Records and cursor are written in the transaction of the message that brings the answer. So a crash
 repeats a request at most, and no record.
@@ -173,7 +173,7 @@ class Batch:
 
 @dataclass(slots=True)
 class Written:
-    """What became of the parts of an answer, by the column of Progress."""
+    """Counts of the parts of an answer, by the column of Progress."""
 
     counts: dict[str, int] = field(default_factory=dict)
 

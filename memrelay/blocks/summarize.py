@@ -49,7 +49,7 @@ Shorten what is old before what is new. At most {} characters."""
 
 
 class SummarizeArgs(ExtractionArgs):
-    """A message starts a run, whatever its text is. So does a timer."""
+    """A message with any text starts a run, and so does a timer."""
 
     every: Annotated[int, Field(ge=1, le=MOST_TURNS)] = 20
     """Number of new turns in a thread after which its summary is updated."""
@@ -110,7 +110,7 @@ def _write(call: Call, args: SummarizeArgs, batch: Batch, answer: str) -> Writte
         return written
     if count_stopped(written, output):
         held = getattr(output, "guid", "")
-        # The summary ends with these turns even before an approval writes what they say.
+        # The summary ends with these turns even before an approval writes their content.
         guid = summary.guid if held and summary is not None else held
     elif summary is None:
         guid = output.guids[0]

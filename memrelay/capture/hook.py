@@ -79,7 +79,7 @@ FILE_KEYS = (
 GEMINI_CONTEXT = "<hook_context>", "</hook_context>"
 COMMAND_KEYS = ("command", "cmd", "script", "patch", "input", "chars", "args")
 WORD = re.compile(r"[^\s'\"`;|&<>(){}=,:@]+")
-# What the shell replaces in a pattern of names. The rest are literal characters.
+# Characters that the shell replaces in a pattern of names. The rest are literal characters.
 WILDCARD = re.compile(r"\[[^\]]*\]?|[*?]")
 MIN_LITERALS, MAX_PATH = 2, 4096
 # Names that are checked with all rules, and those after which an input counts as hidden.
@@ -100,7 +100,7 @@ class Folders:
 def find_folders() -> Folders:
     """Return the folders by the variables of the environment."""
     home = os.path.expanduser("~")
-    # A relative folder would be one of the project, whose files nobody vouches for.
+    # A relative folder would be one of the project, whose files are not trusted.
     config, state = (
         given if os.path.isabs(given := os.environ.get(name, "")) else os.path.join(home, default)
         for name, default in (("XDG_CONFIG_HOME", ".config"), ("XDG_STATE_HOME", ".local/state"))
@@ -111,7 +111,7 @@ def find_folders() -> Folders:
 
 
 def main() -> None:
-    """Handle one event, and end with 0 whatever happens."""
+    """Handle one event. The exit code is always 0."""
     folders = find_folders()
 
     def end_late(*_: Any) -> None:
@@ -169,7 +169,7 @@ def make_turn(
 ) -> dict[str, Any] | None:
     """Return the turn of an event, with a margin after its `limit`; None if it has no text."""
     session = first_text(payload, "conversation_id", "session_id") or "unknown"
-    # Without an id of the turn, the time tells repeated prompts apart.
+    # Without an id of the turn, the time distinguishes repeated prompts.
     own_id = first_text(payload, "tool_use_id") if kind == RESULT else ""
     turn_id = own_id or first_text(payload, "turn_id", "prompt_id", "generation_id", "timestamp")
     turn = {
@@ -683,7 +683,7 @@ def send_waiting(folders: Folders, python: str) -> None:
 
 
 def start_sender(folders: Folders, python: str) -> None:
-    """Start the sender in a session of its own, without the files of the tool."""
+    """Start the sender in a new session, without the files of the tool."""
     if os.fork():
         return
     try:

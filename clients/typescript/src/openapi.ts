@@ -4703,7 +4703,7 @@ export interface components {
             /** Items */
             items: components["schemas"]["ExtractorView"][];
         };
-        /** @description What an agent with the block `extract` or `summarize` has done. Counts are totals. */
+        /** @description The work of an agent with the block `extract` or `summarize`. Counts are totals. */
         ExtractorView: {
             /** Pipeline */
             pipeline: string;

@@ -40,9 +40,9 @@ LABELS: dict[Sort, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What one agent looks for."""
+    """The rules of one agent."""
 
-    # The alias of the agent, which has a pass of its own.
+    # The alias of the agent, which has its own pass.
     name: str
     # The id of a memory, "" for all.
     memory: str
@@ -54,7 +54,7 @@ class Rules:
 
 @dataclass(slots=True)
 class Progress:
-    """What a run has done in its slices so far."""
+    """The counts of a run over its slices so far."""
 
     # Proposals by sort.
     proposed: dict[str, int] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Tells whether two facts of one line exclude each other: precision comes before recall.
+"""Decide whether two facts of one line exclude each other: precision comes before recall.
 
 The rules of deduplication find another value of the same attribute. A write in the mode `current`
 may take them at their word, because it is the newer text. A proposal asks a person, so it needs
@@ -65,7 +65,7 @@ def exclude_each_other(one: str, other: str) -> bool:
 
 
 def _differ_by_negation(one: str, other: str) -> bool:
-    """Return whether two texts are equal but for a word that denies one of them."""
+    """Return whether two texts are equal except for a word that denies one of them."""
     words = plain_tokens(one), plain_tokens(other)
     bare = [[word for word in text if word not in NEGATIONS] for text in words]
     denied = [len(text) > len(rest) for text, rest in zip(words, bare, strict=True)]
@@ -119,7 +119,7 @@ def _has_one_value(matched: Alignment, one: ParsedFact, other: ParsedFact) -> bo
         return True
     spans, shared = _split_shared(one, other)
     if all(word.is_number for word in words):
-        # In other languages a number within a text may tell two things apart: invoice 12 is paid.
+        # In other languages a number within a text may distinguish two things: invoice 12 is paid.
         return one.is_english or shared == start
     if all(word.is_name for word in words):
         return not OWNS.intersection(one.content)

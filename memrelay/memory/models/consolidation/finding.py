@@ -24,7 +24,8 @@ from memrelay.memory.models.named_memories.entry_text import normalized, overlap
 from memrelay.memory.models.named_memories.table import EntryTable
 
 Sort = Literal["duplicates", "contradictions", "stale"]
-# Fields of `data` that say whom or what a fact is about. Facts with other values are not compared.
+# Fields of `data` with the person or thing that a fact is about. Facts with other
+# values are not compared.
 SUBJECTS = ("user", "project")
 # A fact with a slot and a value: {"key": "home", "value": "Rome"}.
 SLOT, VALUE = "key", "value"

@@ -50,7 +50,7 @@ class EvidenceTable(StoreTable):
 
 
 class EvidenceErasure(ModelErasure):
-    """A record goes with each erased turn that it was made of: its text may tell the same."""
+    """A record goes with each erased turn that it was made of: its text may contain the same."""
 
     def take_dependents(self, guids: Sequence[str]) -> list[str]:
         """Return the records that were made of erased turns, and delete their evidence."""

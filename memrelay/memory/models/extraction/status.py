@@ -19,7 +19,7 @@ class GetStatus:
 
 @dataclass(frozen=True, slots=True)
 class ExtractorView:
-    """What an agent with the block `extract` or `summarize` has done. Counts are totals."""
+    """The work of an agent with the block `extract` or `summarize`. Counts are totals."""
 
     pipeline: str
     agent: str
