@@ -104,7 +104,7 @@ def test_a_hostile_pattern_ends_and_the_server_answers(
         ({"kind": "regex", "pattern": "", "text": "", "x": ""}, "unknown field 'x'"),
         ({"kind": "regex", "pattern": "a" * 16_385, "text": ""}, "at most 16384"),
         ({"kind": "regex", "pattern": "a", "text": "ü" * 32_769}, "more than 64 KiB"),
-        ([1], "the body must be an object"),
+        (b"[1]", "the body must be an object"),
     ],
 )
 def test_an_invalid_request_gets_the_rule(web_system: WebSystem, body: Any, detail: str) -> None:
