@@ -50,8 +50,7 @@ class ShownCalls(CallExecutor):
         """Return whether a call is not executed, because its code is not that of Memrelay."""
         subscriber = self._find_subscriber(pending)
         is_own = (
-            isinstance(subscriber.executor, AsyncBlock)
-            or built_in_source(subscriber.block) is None
+            isinstance(subscriber.executor, AsyncBlock) or built_in_source(subscriber.block) is None
         )
         if is_own:
             self._recorder.find_call(pending.deferred_call_id).not_run = OWN_IS_LEFT_OUT
@@ -67,8 +66,8 @@ class ShownCalls(CallExecutor):
             return self._end({"status": 200, "headers": {}, "text": ""})
         if block not in MODEL_BLOCKS:
             return await super().execute(pending, answer)
-        body = orjson.dumps(_find_prompt(request)).decode()
-        self._show(pending, "model", f"{request['model']} at {request['url']}", body)
+        model, body = request.get("options", request), orjson.dumps(_list_messages(request))
+        self._show(pending, "model", f"{model['model']} at {model['url']}", body.decode())
         if block == "agent":
             self._recorder.note(ASKED)
             return self._end({"text": MODEL_ANSWER, "actions": []})
@@ -92,6 +91,9 @@ class ShownCalls(CallExecutor):
         self._recorder.count_bytes(body)
 
 
-def _find_prompt(request: dict[str, Any]) -> Any:
-    """Return the messages for a model, or else the whole request."""
-    return request.get("messages", request)
+def _list_messages(request: dict[str, Any]) -> Any:
+    """Return the messages for a model. An agent would add its conversation and its tools."""
+    if "messages" in request:
+        return request["messages"]
+    parts = (("system", request.get("prompt", "")), ("user", request.get("text", "")))
+    return [{"role": role, "content": text} for role, text in parts if text]

@@ -10,8 +10,8 @@ import orjson
 
 from memrelay.blocks.contract import Call, DeferredCall, Handle
 from memrelay.blocks.receipts import NotedReads
-from memrelay.dry_run.steps import MAX_ITEMS, Step, cut
 from memrelay.bus.message import Message
+from memrelay.dry_run.steps import MAX_ITEMS, Step, cut
 from memrelay.memory.engine.as_of import TOUCHED
 from memrelay.memory.engine.store import Store
 from memrelay.memory.errors import Refused

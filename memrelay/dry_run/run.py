@@ -149,6 +149,10 @@ class Try:
         for delivered in self._deliveries.find():
             self._note_delivery(delivered.endpoint, delivered.event, delivered.record)
 
+    def close(self) -> None:
+        """Close the stores."""
+        self._owner.close()
+
     @property
     def dead_letters(self) -> list[dict[str, str]]:
         """Return the messages that failed, with their reasons."""
@@ -175,10 +179,8 @@ class Try:
     def _make_entries(self) -> list[NewEntry]:
         request, uid = self._request, self._request.uid
         if not request.agent:
-            user = request.user
-            message = new_message(
-                user, "try", request.text, username=user, now_ms=request.now_ms
-            )
+            sender, now_ms = self._find_sender(), request.now_ms
+            message = new_message(sender, "try", request.text, username=request.user, now_ms=now_ms)
             return [NewEntry(uid, encode(message), request.swarm)]
         timers = {one.agent.alias: one for one in self._plan.timers}
         if not request.text and request.agent in timers:
@@ -197,8 +199,15 @@ class Try:
         )
         return entries
 
+    def _find_sender(self) -> str:
+        """Return the sender of a message: the chat on its swarm, unless the user is one of them."""
+        user, swarm = self._request.user, self._request.swarm
+        chats = [one for one in self._bundle.agents if one.is_publisher]
+        names = [one.agent.name for one in chats if one.send_swarm == swarm]
+        return user if user in names or not names else names[0]
+
     def _note_limits(self) -> None:
-        if self._plan.embedded_stores or self._plan.vector_stores:
+        if self._plan.embedded_stores:
             self._recorder.note(NO_VECTORS)
         if self._plan.timers:
             self._recorder.note(TIMERS)

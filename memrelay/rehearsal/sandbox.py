@@ -8,9 +8,7 @@ from typing import Any
 REFUSED_EVENTS = ("socket.", "subprocess.", "os.exec", "os.posix_spawn", "os.fork", "os.system")
 
 
-def enter_sandbox(
-    memory_bytes: int, processor_s: int, file_bytes: int, *, niceness: int
-) -> None:
+def enter_sandbox(memory_bytes: int, processor_s: int, file_bytes: int, *, niceness: int) -> None:
     """Limit the address space, the processor time of the whole process and the size of its files.
     From now on it can open no socket and start no program.
     """
