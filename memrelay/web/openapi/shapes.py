@@ -277,14 +277,37 @@ class TracedWaiting(TypedDict):
 
 
 @exact
+class TimelineStep(TypedDict):
+    """A part of the time of a message. `start_ms` counts from its arrival.
+
+    `kind` is wait, run, commit, publish, call, pause or delivery. `agent` is a name.
+    """
+
+    kind: str
+    what: str
+    start_ms: float
+    took_ms: float
+    agent: str
+    block: str
+    detail: str
+
+
+@exact
 class MessageTrace(TypedDict):
-    """What one message led to. `complete` is false if something may be missing."""
+    """What one message led to. `complete` is false if something may be missing.
+
+    `took_ms` is the time from the arrival to the end of the timeline, and `slowest` a sentence
+    about its longest part.
+    """
 
     entry: str
     said: list[TracedMessage]
     records: list[TracedRecord]
     dead_letter: DeadLetterItem | None
     waiting: list[TracedWaiting]
+    timeline: list[TimelineStep]
+    took_ms: float
+    slowest: str
     complete: bool
 
 
