@@ -312,6 +312,39 @@ class MessageTrace(TypedDict):
 
 
 @exact
+class FoundMessage(_Sender):
+    """A message that a search found. `state` is processed, waiting, parked or failed.
+
+    `entry` is the message whose trace has it, empty for one of another pipeline. `reason` and
+    `dead_letter` belong to a failed message.
+    """
+
+    at: str
+    state: str
+    entry: str
+    mid: str
+    swarm: str
+    agent: str
+    text: str
+    characters: int
+    reason: str
+    dead_letter: str | None
+
+
+@exact
+class FoundMessages(TypedDict):
+    """A part of the messages that match. `looked` messages were read, the last one of `oldest_at`.
+
+    `next_cursor` is null at the end.
+    """
+
+    items: list[FoundMessage]
+    next_cursor: str | None
+    looked: int
+    oldest_at: str | None
+
+
+@exact
 class ApiKey(TypedDict):
     """A key without its secret. A time is null for never."""
 

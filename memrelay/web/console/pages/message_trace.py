@@ -33,7 +33,7 @@ from memrelay.web.trace.timeline import (
 from memrelay.web.trace.trace import parse_entry
 from memrelay.web.trace.waiting import find_waiting
 
-PAGE = Page("Message trace", "/pipelines/{uid}/messages/{entry}", parent="Overview")
+PAGE = Page("Message trace", "/pipelines/{uid}/messages/{entry}", parent="Messages")
 routes = PageRoutes(PAGE)
 MAX_NODES = 150
 MAX_RECORDS = 100
