@@ -15,6 +15,8 @@ CALL, PAUSE, DELIVERY = "call", "pause", "delivery"
 # Gaps below this are within the precision of the clocks.
 LEAST_GAP_MS = 1.5
 MAX_STEPS = 200
+# A shorter commit had no store.
+LEAST_COMMIT_MS = 0.05
 NO_TIMES = (
     "The worker no longer has the times of this message: it has restarted, or has run many "
     "batches since. The bars show when its messages were published."
@@ -177,7 +179,8 @@ class _Builder:
         if not batch["blocks"]:
             run_ms = max(0.0, batch["took_ms"] - commit_ms)
             yield Step(RUN, "Batch", start_ms, run_ms, detail=together)
-        yield Step(COMMIT, "Commit", end_ms - commit_ms, commit_ms, detail=together)
+        if commit_ms >= LEAST_COMMIT_MS:
+            yield Step(COMMIT, "Commit", end_ms - commit_ms, commit_ms, detail=together)
         if batch["published_ms"] is not None:
             yield Step(PUBLISH, "Publish", end_ms, batch["published_ms"])
         self._ends[batch["id"]] = end_ms
