@@ -4,6 +4,40 @@
  */
 
 export interface paths {
+    "/v1/blocks": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List the blocks that bundles may name, with the schema of their arguments. */
+        get: operations["blocks.list_blocks"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/bundle.schema.json": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Return the JSON Schema of a bundle, for editors. */
+        get: operations["blocks.bundle_schema"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/dead-letters": {
         parameters: {
             query?: never;
@@ -86,6 +120,40 @@ export interface paths {
         post?: never;
         /** Revoke a key. It stays in the list. */
         delete: operations["keys.revoke"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/patterns/test": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Try a pattern, a JMESPath expression or a template on a text, as blocks use them. */
+        post: operations["blocks.test_pattern"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/pipeline-templates": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List the templates for new pipelines, each with its bundle. */
+        get: operations["blocks.list_templates"];
+        put?: never;
+        post?: never;
+        delete?: never;
         options?: never;
         head?: never;
         patch?: never;
@@ -1902,6 +1970,40 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/pipelines/{uid}/message_timings": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List when the worker ran a message: batches, blocks, commits and calls of services. */
+        get: operations["message_timings.list"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/pipelines/{uid}/messages": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Search the messages of a pipeline by text, agent, state, swarm and time. */
+        get: operations["messages.search"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/pipelines/{uid}/messages/{entry}": {
         parameters: {
             query?: never;
@@ -2902,6 +3004,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/pipelines/{uid}/try": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Run a message through a bundle that is not deployed, on empty or copied stores. */
+        post: operations["tries.try_message"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/pipelines/{uid}/turns": {
         parameters: {
             query?: never;
@@ -3479,10 +3598,41 @@ export interface components {
             trace: components["schemas"]["Trace"];
             meta: components["schemas"]["Meta"];
         };
+        /** @description A batch that ran the message, or a later step of it. A retry has a further batch. */
+        BatchTimingView: {
+            /** Id */
+            id: string;
+            /** Inputs */
+            inputs: number;
+            /** Began At Ms */
+            began_at_ms: number;
+            /** Took Ms */
+            took_ms: number;
+            /** Commit Ms */
+            commit_ms: number;
+            /** Published Ms */
+            published_ms: number | null;
+            /** Blocks */
+            blocks: components["schemas"]["BlockTimingView"][];
+        };
         /** @description An episode that has begun. */
         BegunEpisode: {
             /** Id */
             id: string;
+        };
+        /** @description All blocks that the server can load. */
+        BlockCatalog: {
+            /** Items */
+            items: components["schemas"]["CatalogBlock"][];
+        };
+        /** @description One call of a block in a batch. */
+        BlockTimingView: {
+            /** Agent */
+            agent: string;
+            /** Start Ms */
+            start_ms: number;
+            /** Took Ms */
+            took_ms: number;
         };
         /** @description The result of a check. `valid` is whether the bundle can be deployed: it has no errors. */
         BundleCheck: {
@@ -3521,6 +3671,23 @@ export interface components {
             code: string;
             /** Message */
             message: string;
+        };
+        /** @description A request of a block to another service, or another call outside of a batch. */
+        CallTimingView: {
+            /** Id */
+            id: string;
+            /** Agent */
+            agent: string;
+            /** Block */
+            block: string;
+            /** Target */
+            target: string;
+            /** Began At Ms */
+            began_at_ms: number;
+            /** Took Ms */
+            took_ms: number;
+            /** Failed */
+            failed: boolean;
         };
         /** @description A record as a proposal would write it. */
         Candidate: {
@@ -3585,6 +3752,37 @@ export interface components {
              * Format: date-time
              */
             last_at: string;
+        };
+        /**
+         * @description A block for the palette of an editor. `agent_class` is the class of an agent with it.
+         *
+         *     `is_async` blocks are async functions. `is_own` blocks do not belong to Memrelay, and
+         *     `needs_service` blocks call a model or another service.
+         */
+        CatalogBlock: {
+            /** Name */
+            name: string;
+            /**
+             * Group
+             * @enum {string}
+             */
+            group: "relay" | "memory" | "recall" | "model" | "transform" | "send" | "own";
+            /** Agent Class */
+            agent_class: string;
+            /** Summary */
+            summary: string;
+            /** Description */
+            description: string;
+            /** Args Schema */
+            args_schema: {
+                [key: string]: unknown;
+            };
+            /** Is Async */
+            is_async: boolean;
+            /** Is Own */
+            is_own: boolean;
+            /** Needs Service */
+            needs_service: boolean;
         };
         /** @description The changes, the oldest first. */
         ChangeList: {
@@ -4893,6 +5091,51 @@ export interface components {
             /** Items */
             items: components["schemas"]["FactView"][];
         };
+        /**
+         * @description A message that a search found. `state` is processed, waiting, parked or failed.
+         *
+         *     `entry` is the message whose trace has it, empty for one of another pipeline. `reason` and
+         *     `dead_letter` belong to a failed message.
+         */
+        FoundMessage: {
+            /** From */
+            from: string;
+            /** At */
+            at: string;
+            /** State */
+            state: string;
+            /** Entry */
+            entry: string;
+            /** Mid */
+            mid: string;
+            /** Swarm */
+            swarm: string;
+            /** Agent */
+            agent: string;
+            /** Text */
+            text: string;
+            /** Characters */
+            characters: number;
+            /** Reason */
+            reason: string;
+            /** Dead Letter */
+            dead_letter: string | null;
+        };
+        /**
+         * @description A part of the messages that match. `looked` messages were read, the last one of `oldest_at`.
+         *
+         *     `next_cursor` is null at the end.
+         */
+        FoundMessages: {
+            /** Items */
+            items: components["schemas"]["FoundMessage"][];
+            /** Next Cursor */
+            next_cursor: string | null;
+            /** Looked */
+            looked: number;
+            /** Oldest At */
+            oldest_at: string | null;
+        };
         /** @description The value of a key. */
         FoundPair: {
             /** Key */
@@ -5665,7 +5908,48 @@ export interface components {
             /** Version */
             version: string;
         };
-        /** @description What one message led to. `complete` is false if something may be missing. */
+        /** @description The times of a message, of which a worker knows the latest. They end with its process. */
+        MessageTimings: {
+            /** Batches */
+            batches: components["schemas"]["BatchTimingView"][];
+            /** Calls */
+            calls: components["schemas"]["CallTimingView"][];
+        };
+        /**
+         * @description A bundle, and a message for it: a text on `swarm` from `user`, or the body of a webhook to
+         *     `agent`, by its alias. `data` has headers of the webhook by name, such as X-GitHub-Event.
+         *
+         *     `stores` is `empty`, or `copy` for a copy of the pipeline's own stores.
+         */
+        MessageToTry: {
+            /** Bundle */
+            bundle: {
+                [key: string]: unknown;
+            };
+            /** Text */
+            text: string;
+            /** Swarm */
+            swarm?: string;
+            /** Agent */
+            agent?: string;
+            /** User */
+            user?: string;
+            /** Data */
+            data?: {
+                [key: string]: unknown;
+            };
+            /**
+             * Stores
+             * @enum {string}
+             */
+            stores?: "empty" | "copy";
+        };
+        /**
+         * @description What one message led to. `complete` is false if something may be missing.
+         *
+         *     `took_ms` is the time from the arrival to the end of the timeline, and `slowest` a sentence
+         *     about its longest part.
+         */
         MessageTrace: {
             /** Entry */
             entry: string;
@@ -5676,8 +5960,37 @@ export interface components {
             dead_letter: components["schemas"]["DeadLetterItem"] | null;
             /** Waiting */
             waiting: components["schemas"]["TracedWaiting"][];
+            /** Timeline */
+            timeline: components["schemas"]["TimelineStep"][];
+            /** Took Ms */
+            took_ms: number;
+            /** Slowest */
+            slowest: string;
             /** Complete */
             complete: boolean;
+        };
+        /**
+         * @description What a bundle would do with a message. `status` is failed with a dead letter, and stopped at
+         *     a limit: 2 s, 100 messages, or 8 MiB. The steps are in the order in which they ran.
+         */
+        MessageTried: {
+            /**
+             * Status
+             * @enum {string}
+             */
+            status: "done" | "failed" | "stopped";
+            /** Reason */
+            reason: string;
+            /** Took Ms */
+            took_ms: number;
+            /** Steps */
+            steps: components["schemas"]["TriedStep"][];
+            /** Published */
+            published: components["schemas"]["TriedMessage"][];
+            /** Dead Letters */
+            dead_letters: components["schemas"]["TriedFailure"][];
+            /** Notes */
+            notes: string[];
         };
         /** @description A message that a chat shows. */
         MessageView: {
@@ -6084,6 +6397,38 @@ export interface components {
              */
             when: string;
         };
+        /**
+         * @description The outcome. `valid` is whether the pattern is valid, and `fault` what is wrong, "" for
+         *     nothing. `result` of `regex` is `{matched, groups, spans}` of the first match: the texts of its
+         *     groups by number and name, and the start and end of the match and of each group in characters.
+         *     `result` of `jmespath` is a JSON value, and that of `template` a text.
+         */
+        PatternTested: {
+            /** Valid */
+            valid: boolean;
+            /** Fault */
+            fault: string;
+            /** Result */
+            result: unknown;
+        };
+        /**
+         * @description A pattern (RE2), a JMESPath expression or a template, and the text to try it on.
+         *
+         *     `flags` of a pattern are any of `i`, `s` and `m`.
+         */
+        PatternToTest: {
+            /**
+             * Kind
+             * @enum {string}
+             */
+            kind: "regex" | "jmespath" | "template";
+            /** Pattern */
+            pattern: string;
+            /** Text */
+            text: string;
+            /** Flags */
+            flags?: string;
+        };
         /** @description The active version of a pipeline. */
         Pipeline: {
             /** Pipeline Uid */
@@ -6192,6 +6537,24 @@ export interface components {
             /** Erasure Fault */
             erasure_fault: string;
             deliveries?: components["schemas"]["DeliveryStatus"];
+        };
+        /** @description A template for a new pipeline. `summary` is one sentence. */
+        PipelineTemplate: {
+            /** Name */
+            name: string;
+            /** Title */
+            title: string;
+            /** Summary */
+            summary: string;
+            /** Bundle */
+            bundle: {
+                [key: string]: unknown;
+            };
+        };
+        /** @description All templates, in the order in which an editor shows them. */
+        PipelineTemplates: {
+            /** Items */
+            items: components["schemas"]["PipelineTemplate"][];
         };
         /** @description A version of a pipeline. */
         PipelineVersion: {
@@ -7388,6 +7751,27 @@ export interface components {
              */
             last_at: string;
         };
+        /**
+         * @description A part of the time of a message. `start_ms` counts from its arrival.
+         *
+         *     `kind` is wait, run, commit, publish, call, pause or delivery. `agent` is a name.
+         */
+        TimelineStep: {
+            /** Kind */
+            kind: string;
+            /** What */
+            what: string;
+            /** Start Ms */
+            start_ms: number;
+            /** Took Ms */
+            took_ms: number;
+            /** Agent */
+            agent: string;
+            /** Block */
+            block: string;
+            /** Detail */
+            detail: string;
+        };
         /** @description What was changed. */
         Touched: {
             /** Touched */
@@ -7465,6 +7849,95 @@ export interface components {
             agent: string;
             /** Wakes At */
             wakes_at: string;
+        };
+        /** @description A record that a block would change. */
+        TriedChange: {
+            /** Store */
+            store: string;
+            /** Guid */
+            guid: string;
+            /** Kind */
+            kind: string;
+            /**
+             * Action
+             * @enum {string}
+             */
+            action: "created" | "updated" | "deleted" | "merged" | "skipped";
+            /** Content */
+            content: string;
+            /** Key */
+            key: string;
+        };
+        /** @description A message that would become a dead letter. `agent` is "" for one to a swarm. */
+        TriedFailure: {
+            /** Agent */
+            agent: string;
+            /** Reason */
+            reason: string;
+        };
+        /** @description A message that a block would publish. */
+        TriedMessage: {
+            /** Swarm */
+            swarm: string;
+            /** From */
+            from: string;
+            /** Text */
+            text: string;
+        };
+        /** @description A record that a block found. */
+        TriedRecord: {
+            /** Store */
+            store: string;
+            /** Guid */
+            guid: string;
+            /** Content */
+            content: string;
+        };
+        /** @description What would leave. `target` is a URL, a model, an endpoint or a public swarm. */
+        TriedRequest: {
+            /**
+             * What
+             * @enum {string}
+             */
+            what: "http" | "model" | "webhook" | "embedder" | "public swarm";
+            /** Target */
+            target: string;
+            /** Body */
+            body: string;
+        };
+        /**
+         * @description One call of a block. `parent` is the step whose message it received, null for the first.
+         *
+         *     `fault` is why it failed, and `not_run` why its block was not run, "" if it was. Texts are cut
+         *     at 10,000 characters.
+         */
+        TriedStep: {
+            /** From */
+            from: string;
+            /** Id */
+            id: number;
+            /** Parent */
+            parent: number | null;
+            /** Agent */
+            agent: string;
+            /** Block */
+            block: string;
+            /** Swarm */
+            swarm: string;
+            /** Input */
+            input: string;
+            /** Output */
+            output: components["schemas"]["TriedMessage"][];
+            /** Stored */
+            stored: components["schemas"]["TriedChange"][];
+            /** Found */
+            found: components["schemas"]["TriedRecord"][];
+            /** Sends */
+            sends: components["schemas"]["TriedRequest"][];
+            /** Fault */
+            fault: string;
+            /** Not Run */
+            not_run: string;
         };
         /** @description A try to deliver an event. */
         TryView: {
@@ -9198,6 +9671,48 @@ export interface components {
 }
 export type $defs = Record<string, never>;
 export interface operations {
+    "blocks.list_blocks": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description All blocks, those of Memrelay first. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BlockCatalog"];
+                };
+            };
+        };
+    };
+    "blocks.bundle_schema": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A JSON Schema, draft 2020-12. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        [key: string]: unknown;
+                    };
+                };
+            };
+        };
+    };
     "dead_letters.list_all": {
         parameters: {
             query?: {
@@ -9380,6 +9895,51 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content?: never;
+            };
+        };
+    };
+    "blocks.test_pattern": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description The pattern and the text. */
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["PatternToTest"];
+            };
+        };
+        responses: {
+            /** @description What the pattern finds, or what is wrong with it. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PatternTested"];
+                };
+            };
+        };
+    };
+    "blocks.list_templates": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description All templates. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PipelineTemplates"];
+                };
             };
         };
     };
@@ -16578,6 +17138,76 @@ export interface operations {
             };
         };
     };
+    "message_timings.list": {
+        parameters: {
+            query: {
+                /** @description The message, like `1780000000000-0`. */
+                entry: string;
+                /** @description The memory_id of one of the bundle's stores. The default is the first store. */
+                store?: string;
+            };
+            header?: never;
+            path: {
+                /** @description The pipeline's uid. */
+                uid: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessageTimings"];
+                };
+            };
+        };
+    };
+    "messages.search": {
+        parameters: {
+            query?: {
+                /** @description Words that all occur in the message, without regard to case. */
+                text?: string;
+                /** @description The alias or name of the agent that published it or failed, or another sender. */
+                agent?: string;
+                /** @description processed, waiting, parked (because of `wf_flow`) or failed. */
+                state?: string;
+                /** @description Only messages on this swarm. */
+                swarm?: string;
+                /** @description Only messages from then on: RFC 3339 or Unix ms. */
+                since?: string;
+                /** @description Only messages before then. */
+                until?: string;
+                /** @description The time zone of times without an offset, such as Europe/Berlin; UTC by default. */
+                zone?: string;
+                /** @description The maximum number of items. */
+                limit?: number;
+                /** @description The `next_cursor` of the previous page. */
+                cursor?: string;
+            };
+            header?: never;
+            path: {
+                /** @description The pipeline's uid. */
+                uid: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The messages that were found, the newest first. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FoundMessages"];
+                };
+            };
+        };
+    };
     "routes.show": {
         parameters: {
             query?: never;
@@ -20777,6 +21407,34 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["AcceptedMessage"];
+                };
+            };
+        };
+    };
+    "tries.try_message": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The pipeline's uid. */
+                uid: string;
+            };
+            cookie?: never;
+        };
+        /** @description The bundle and the message. */
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["MessageToTry"];
+            };
+        };
+        responses: {
+            /** @description What each block received, published, stored, found and would have sent. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessageTried"];
                 };
             };
         };

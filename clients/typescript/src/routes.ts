@@ -5,6 +5,7 @@
 
 export const ROUTES: Record<string, Record<string, string>> = {
   assembly: { assemble: "", required_variables: "", validate: "" },
+  blocks: { bundle_schema: "GET /v1/bundle.schema.json", list_blocks: "GET /v1/blocks", list_templates: "GET /v1/pipeline-templates", test_pattern: "!POST /v1/patterns/test" },
   capture: { context: "", sessions: "" },
   changes: { list: "" },
   checkpoints: { copy: "!", delete: "!", forget_runs: "!", get: "id", list: "", prune: "!", put: "!id", write: "!id" },
@@ -32,7 +33,8 @@ export const ROUTES: Record<string, Record<string, string>> = {
   kv: { clear: "!", count: "", delete: "!key", get: "", namespaces: "", query: "", set: "!key" },
   memories: { create: "!", delete: "!id", get: "id", list: "", update: "!id" },
   memory_tool: { read: "", write: "!" },
-  messages: { read: "GET /swarms/{swarm}/messages", send: "!POST /swarms/{swarm}/messages" },
+  message_timings: { list: "" },
+  messages: { read: "GET /swarms/{swarm}/messages", search: "GET /messages", send: "!POST /swarms/{swarm}/messages" },
   pipelines: { asyncapi: "GET /asyncapi.json", check_only: "!POST /check", create: "!POST /v1/pipelines", list_all: "GET /v1/pipelines", remove: "!DELETE ", replace: "!PUT ", rollback: "!POST /rollback", show: "GET ", versions: "GET /versions" },
   policies: { apply: "!", delete: "!", list: "", scan: "", set: "!", test: "", verdicts: "" },
   procedures: { delete_many: "!", get: "id", list: "", match: "", retire: "!id", save: "!", use: "!id" },
@@ -45,6 +47,7 @@ export const ROUTES: Record<string, Record<string, string>> = {
   routes: { show: "GET /messages/{entry}" },
   rules: { create: "!", delete: "!id", evaluate: "", get: "id", list: "", update: "!id", variables: "" },
   stores: { configure: "!", list: "" },
+  tries: { try_message: "!POST /try" },
   turns: { add: "!", clear: "!", list: "", pop: "!", threads: "" },
   users: { context: "id", delete_many: "!", forget: "!id", get: "id", identify: "!", list: "", merge: "!id", update: "!id" },
   view_templates: { create: "!", delete: "!id", get: "id", list: "", update: "!id" },
