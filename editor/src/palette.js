@@ -6,6 +6,8 @@ import { h, icon } from "./dom.js";
 export const GROUPS = {
   relay: "Choose messages", memory: "Store", recall: "Find", model: "Ask a model", transform: "Change the text", send: "Send", own: "Your blocks",
 };
+// Names that begin with the words come first, then names that contain them.
+const rank = (choice, words) => (choice.name.toLowerCase().startsWith(words[0]) ? 0 : words.every((word) => choice.name.toLowerCase().includes(word)) ? 1 : 2);
 const matches = (choice, words) => words.every((word) => `${choice.name} ${choice.summary} ${choice.title}`.toLowerCase().includes(word));
 
 export class Palette {
@@ -28,6 +30,7 @@ export class Palette {
 
   list() {
     const words = this.search.value.toLowerCase().split(/\s+/).filter(Boolean), found = this.choices.filter((one) => matches(one, words));
+    if (words.length) found.sort((a, b) => rank(a, words) - rank(b, words));
     const titles = [...new Set(found.map((one) => one.title))];
     this.box.replaceChildren(...titles.flatMap((title) => [h("h3", {}, title), h("ul", {}, found.filter((one) => one.title === title).map((one) => h("li", {}, this.makeChoice(one))))]));
     this.none.textContent = found.length ? "" : "No block matches.";
