@@ -73,9 +73,13 @@ export class Graph {
     }
   }
 
+  kindOf(agent) { return agent.agent_class === CHAT ? "a person" : blockOf(agent) || "no block"; }
+
+  // Begins with the texts in the box.
   describe(agent) {
     const heard = listensOn(agent), sent = publishesTo(agent), faults = this.faults.get(agentsOf(this.draft.bundle).indexOf(agent)) ?? 0;
-    return [`${labelOf(agent)}, ${blockOf(agent) || "no block"}`, agent.agent_desc, heard ? `Gets messages on ${heard} from ${describeSenders(this.draft.bundle, agent)}` : hasWebhook(agent) ? "Gets webhooks" : "",
+    const store = argsOf(agent).memory_id, shown = [labelOf(agent), this.kindOf(agent), typeof store === "string" && store.split("/").at(-1)];
+    return [shown.filter(Boolean).join(", "), agent.agent_desc, heard ? `Gets messages on ${heard} from ${describeSenders(this.draft.bundle, agent)}` : hasWebhook(agent) ? "Gets webhooks" : "",
       sent ? `Publishes to ${sent}` : "", faults ? `${faults} fault${faults > 1 ? "s" : ""}` : ""].filter(Boolean).join(". ");
   }
 
@@ -90,18 +94,17 @@ export class Graph {
 
   makeBox(box, agent) {
     const group = this.groupOf(agent), { width, height } = BOX, store = argsOf(agent).memory_id;
-    const node = s("g", { class: `box g-${group}`, role: "button", tabindex: "-1", "data-at": box.at, "aria-label": this.describe(agent) },
-      s("title", {}, this.describe(agent)),
-      s("rect", { class: "sheet", width, height, rx: 8 }), s("rect", { class: "stripe", width: 34, height, rx: 8 }),
+    const drawing = s("g", {}, s("rect", { class: "sheet", width, height, rx: 8 }), s("rect", { class: "stripe", width: 34, height, rx: 8 }),
       s("g", { transform: "translate(9 9)" }, iconPath(group)),
-      s("text", { class: "name", x: 44, y: 24 }, clip(labelOf(agent), 16)), s("text", { class: "block", x: 44, y: 42 }, clip(agent.agent_class === CHAT ? "a person" : blockOf(agent), 18)));
+      s("text", { class: "name", x: 44, y: 24 }, clip(labelOf(agent), 16)), s("text", { class: "block", x: 44, y: 42 }, clip(this.kindOf(agent), 18)));
+    const node = s("g", { class: `box g-${group}`, role: "button", tabindex: "-1", "data-at": box.at, "aria-label": this.describe(agent) }, drawing);
     if (typeof store === "string" && store) {
-      node.append(s("g", { class: "foot", transform: "translate(44 48) scale(.75)" }, iconPath("memory")), s("text", { class: "foot", x: 60, y: 58 }, clip(store.split("/").at(-1), 16)));
+      drawing.append(s("g", { class: "foot", transform: "translate(44 48) scale(.75)" }, iconPath("memory")), s("text", { class: "foot", x: 60, y: 58 }, clip(store.split("/").at(-1), 16)));
     }
-    if (hasWebhook(agent) && listensOn(agent)) node.append(s("g", { class: "foot", transform: `translate(${width - 40} 48) scale(.75)` }, iconPath("webhook")));
-    if (box.readers.length) node.append(s("g", { class: "foot", transform: `translate(${width - 22} 48) scale(.75)` }, s("title", {}, `${box.readers.join(", ")} can read it`), iconPath("chat")));
-    if (this.faults.get(box.at)) node.append(s("circle", { class: "fault-mark", cx: width, cy: 0, r: 9 }), s("text", { class: "fault-mark", x: width, y: 5 }, "!"));
-    if (agent.agent_class !== VIEWER) node.append(s("circle", { class: "port", cx: width, cy: height / 2, r: 7 }));
+    if (hasWebhook(agent) && listensOn(agent)) drawing.append(s("g", { class: "foot", transform: `translate(${width - 40} 48) scale(.75)` }, iconPath("webhook")));
+    if (box.readers.length) drawing.append(s("g", { class: "foot", transform: `translate(${width - 22} 48) scale(.75)` }, iconPath("chat")));
+    if (this.faults.get(box.at)) drawing.append(s("circle", { class: "fault-mark", cx: width, cy: 0, r: 9 }), s("text", { class: "fault-mark", x: width, y: 5 }, "!"));
+    if (agent.agent_class !== VIEWER) drawing.append(s("circle", { class: "port", cx: width, cy: height / 2, r: 7 }));
     return node;
   }
 

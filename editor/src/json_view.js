@@ -43,6 +43,7 @@ export class JsonView {
         ],
       }),
     });
+    this.view.scrollDOM.tabIndex = 0;   // it scrolls by keyboard
   }
 
   get text() { return this.view.state.doc.toString(); }

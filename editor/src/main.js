@@ -75,7 +75,8 @@ class Editor {
     this.undo = button("Undo", () => this.draft.undo(), { class: "quiet", title: "Ctrl+Z" });
     this.redo = button("Redo", () => this.draft.redo(), { class: "quiet", title: "Ctrl+Shift+Z" });
     this.message = h("p", { class: "tell", role: "status" });
-    this.jsonHost = h("div", { class: "json-host" });
+    // Keys in the JSON view are no shortcuts of the page.
+    this.jsonHost = h("div", { class: "json-host", onkeydown: (event) => event.stopPropagation() });
     this.stage = h("div", { class: "stage", id: "stage", role: "tabpanel", "aria-labelledby": "tab-graph" }, this.graph.node, this.jsonHost, this.message);
     this.tabs = ["graph", "json"].map((name) => h("button", { type: "button", role: "tab", id: `tab-${name}`, "aria-controls": "stage", onclick: () => this.open(name), onkeydown: (event) => this.pressTab(event) }, name === "graph" ? "Graph" : "JSON"));
     this.discard = button("Discard draft", () => this.discardDraft(), { class: "quiet" });

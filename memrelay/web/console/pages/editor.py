@@ -51,11 +51,18 @@ async def edit(request: web.Request, served: Served) -> dict[str, Any]:
     }
 
 
-def _list_webhooks(request: web.Request, served: Served) -> list[tuple[str, str]]:
-    """Return the alias and the URL of each agent that is made for webhooks."""
+def _list_webhooks(request: web.Request, served: Served) -> list[tuple[str, str, list[str]]]:
+    """Return the alias, the URL and the references to secrets of each agent made for webhooks."""
     base = f"{find_public_url(request)}/webhooks/{served.deployed.uid}"
     agents = [one for one in list_receivers(served.agents.values()) if _is_for_webhooks(one)]
-    return [(one.agent.alias, f"{base}/{quote(one.agent.alias)}") for one in agents[:MAX_URLS]]
+    return [
+        (
+            one.agent.alias,
+            f"{base}/{quote(one.agent.alias)}",
+            [place for place in (*one.secrets, one.token, one.verify) if place],
+        )
+        for one in agents[:MAX_URLS]
+    ]
 
 
 def _is_for_webhooks(one: CheckedAgent) -> bool:
