@@ -96,10 +96,10 @@ export class Graph {
     const group = this.groupOf(agent), { width, height } = BOX, store = argsOf(agent).memory_id;
     const drawing = s("g", {}, s("rect", { class: "sheet", width, height, rx: 8 }), s("rect", { class: "stripe", width: 34, height, rx: 8 }),
       s("g", { transform: "translate(9 9)" }, iconPath(group)),
-      s("text", { class: "name", x: 44, y: 24 }, clip(labelOf(agent), 16)), s("text", { class: "block", x: 44, y: 42 }, clip(this.kindOf(agent), 18)));
+      s("text", { class: "name", x: 44, y: 24 }, clip(labelOf(agent), 16)), " ", s("text", { class: "block", x: 44, y: 42 }, clip(this.kindOf(agent), 18)));
     const node = s("g", { class: `box g-${group}`, role: "button", tabindex: "-1", "data-at": box.at, "aria-label": this.describe(agent) }, drawing);
     if (typeof store === "string" && store) {
-      drawing.append(s("g", { class: "foot", transform: "translate(44 48) scale(.75)" }, iconPath("memory")), s("text", { class: "foot", x: 60, y: 58 }, clip(store.split("/").at(-1), 16)));
+      drawing.append(s("g", { class: "foot", transform: "translate(44 48) scale(.75)" }, iconPath("memory")), " ", s("text", { class: "foot", x: 60, y: 58 }, clip(store.split("/").at(-1), 16)));
     }
     if (hasWebhook(agent) && listensOn(agent)) drawing.append(s("g", { class: "foot", transform: `translate(${width - 40} 48) scale(.75)` }, iconPath("webhook")));
     if (box.readers.length) drawing.append(s("g", { class: "foot", transform: `translate(${width - 22} 48) scale(.75)` }, iconPath("chat")));

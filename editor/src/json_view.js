@@ -19,6 +19,10 @@ const THEME = EditorView.theme({
   "&": { height: "100%", fontSize: "13px", color: "var(--ink)", backgroundColor: "var(--sheet)" },
   ".cm-scroller": { fontFamily: "var(--mono)", overflow: "auto" }, "&.cm-focused": { outline: "2px solid var(--accent)" },
   ".cm-gutters": { backgroundColor: "var(--paper)", color: "var(--soft)", border: "0" }, ".cm-activeLine": { backgroundColor: "transparent" }, ".cm-cursor": { borderLeftColor: "var(--ink)" },
+  // Without the images of CodeMirror, which the content security policy blocks.
+  ".cm-lint-marker": { content: "normal", width: ".7em", height: ".7em", margin: ".25em 0 0", borderRadius: "50%", backgroundColor: "var(--bad)" }, ".cm-lint-marker-error, .cm-lint-marker-warning, .cm-lint-marker-info": { content: "normal" },
+  ".cm-lint-marker-warning": { backgroundColor: "var(--c2-line)" }, ".cm-lintRange": { backgroundImage: "none", textDecoration: "underline wavy var(--c2-line)" }, ".cm-lintRange-error": { backgroundImage: "none", textDecoration: "underline wavy var(--bad)" },
+  ".cm-lintRange-warning, .cm-lintRange-info, .cm-lintRange-hint, .cm-lintRange-active": { backgroundImage: "none" },
   ".cm-tooltip": { backgroundColor: "var(--sheet)", color: "var(--ink)", border: "1px solid var(--rule)" }, ".cm-tooltip-autocomplete ul li[aria-selected]": { backgroundColor: "var(--accent)", color: "var(--accent-ink)" },
   "&.cm-focused > .cm-scroller > .cm-selectionLayer .cm-selectionBackground, .cm-selectionBackground": { backgroundColor: "var(--note)" },
 });
