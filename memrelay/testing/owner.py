@@ -110,6 +110,8 @@ class Owner:
     `epoch` fences earlier owners. Raises StoreFenced if a store has a higher one.
     """
 
+    batch_class = Batch
+
     def __init__(self, surroundings: Surroundings, epoch: int) -> None:
         self._about, plan = surroundings, surroundings.plan
         self._plan, self._bus, self._clock = plan, surroundings.bus, surroundings.clock
@@ -257,7 +259,11 @@ class Owner:
         work = [todo.popleft() for _ in range(min(len(todo), self._limits.batch))]
         retries = Retries(self._limits, self._kept, self._clock())
         make = partial(
-            Batch, context=self._context, retries=retries, journal=journal, may_wait=False
+            self.batch_class,
+            context=self._context,
+            retries=retries,
+            journal=journal,
+            may_wait=False,
         )
         result = run_batches(make, self._stores, work)
         outcomes = result.outcomes
