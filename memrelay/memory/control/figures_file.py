@@ -107,7 +107,7 @@ class FiguresFile:
                 "SELECT at, steps FROM chunks WHERE span = ? AND series = ? AND at > ? ORDER BY at",
                 (span, series, since - kept.chunk_s),
             ).fetchall()
-        found = ((at + offset, step) for at, data in rows for offset, step in _unpack(data))
+            found = [(at + offset, step) for at, data in rows for offset, step in _unpack(data)]
         return [(at, step) for at, step in found if at >= since]
 
     def read_marks(self, since: int) -> list[Mark]:

@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
@@ -11,7 +12,7 @@ from typing import Any, NamedTuple
 from aiohttp import web
 
 from memrelay.memory.control.catalog import Catalog
-from memrelay.memory.control.figures_file import SPANS, FiguresFile, Mark, Step
+from memrelay.memory.control.figures_file import SPANS, FiguresFile, Mark, Step, merge
 from memrelay.memory.errors import StoreBroken, StoreBusy
 from memrelay.web.auth.authorizer import Caller
 from memrelay.web.figures.differences import ALL, combine
@@ -19,6 +20,7 @@ from memrelay.web.figures.differences import ALL, combine
 # Recorded ten-minute steps that a figure needs before it has a normal value: six hours.
 MIN_POINTS = 36
 MAX_CACHED = 200
+LATEST_S = 660
 MAX_DEPLOYS = 100
 # Figures of workers and the host, which only callers for all pipelines see.
 OF_ALL_PIPELINES = ("loop_lag_ms", "disk_free_bytes", "bus_memory_bytes", "bus_down_s")
@@ -61,15 +63,15 @@ class Figures:
         """Return the figures that a caller may see: of a pipeline, or of all its pipelines."""
         kept, until = SPANS[span], int(self._clock())
         since = until - kept.length_s
-        series = [uid] if uid else [ALL] if caller.sees_all else sorted(caller.pipelines)
+        series = await self._choose(caller, uid)
         steps = await self._read_series(span, series)
-        marks = [mark for mark in await self._read_marks(series, uid, caller) if mark.at >= since]
+        marks = [mark for mark in await self._read_marks(uid, caller) if mark.at >= since]
         shown = [(at, step) for at, step in steps if at >= since]
         return Recorded(span, since, until, shown, marks, await self.find_normal(caller, uid))
 
     async def find_normal(self, caller: Caller, uid: str = "") -> dict[str, float]:
         """Return the medians of the week by figure, of those that have enough steps."""
-        series = [uid] if uid else [ALL] if caller.sees_all else sorted(caller.pipelines)
+        series = await self._choose(caller, uid)
 
         def find() -> dict[str, float]:
             values = defaultdict[str, list[float]](list)
@@ -79,6 +81,26 @@ class Figures:
             return {name: median(each) for name, each in values.items() if len(each) >= MIN_POINTS}
 
         return dict(await self._cached(("normal", *series), find))
+
+    async def find_latest(self, caller: Caller, uid: str = "") -> Step:
+        """Return the figures of the last ten minutes."""
+        steps = await self._read_series("day", await self._choose(caller, uid))
+        since = self._clock() - LATEST_S
+        return reduce(merge, (step for at, step in steps if at >= since), {})
+
+    async def _choose(self, caller: Caller, uid: str) -> list[str]:
+        """Return the series with the figures that a caller wants, of those that are recorded."""
+
+        def read() -> list[str]:
+            try:
+                return self._file.list_series()
+            except (StoreBusy, StoreBroken, OSError):
+                return []
+
+        if caller.sees_all and not uid:
+            return [ALL]
+        known: list[str] = await self._cached(("series",), read)
+        return [one for one in known if one == uid or (not uid and one in caller.pipelines)]
 
     async def _read_series(self, span: str, series: Sequence[str]) -> Steps:
         steps: Steps = await self._cached((span, *series), lambda: self._read_file(span, series))
@@ -98,8 +120,11 @@ class Figures:
             by_time[at].append(step)
         return [(at, combine(steps)) for at, steps in sorted(by_time.items())]
 
-    async def _read_marks(self, series: Sequence[str], uid: str, caller: Caller) -> list[Mark]:
-        """Return the restarts and backups of the week, and the deploys that the caller sees."""
+    async def _read_marks(self, uid: str, caller: Caller) -> list[Mark]:
+        """Return the restarts and backups of the week, and the deploys that the caller sees.
+
+        Only callers for all pipelines see backups and the names of workers.
+        """
         since = int(self._clock()) - SPANS["week"].length_s
 
         def read() -> list[Mark]:
@@ -108,11 +133,9 @@ class Figures:
             except (StoreBusy, StoreBroken, OSError):
                 return []
 
-        # The names of workers are those of hosts.
-        marks = [
-            mark if caller.sees_all else mark._replace(subject="")
-            for mark in await self._cached(("marks",), read)
-        ]
+        marks: list[Mark] = list(await self._cached(("marks",), read))
+        if not caller.sees_all:
+            marks = [mark._replace(subject="") for mark in marks if mark.kind == "restart"]
         try:
             deployed = await self._catalog.deployed_since(since * 1000, MAX_DEPLOYS)
         except (StoreBusy, StoreBroken):
