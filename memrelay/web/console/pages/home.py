@@ -275,7 +275,7 @@ async def _read_pipeline(request: web.Request, served: Served) -> Contents:
             waiting += len(items)
         else:
             has_captured = bool(items)
-    reviews = ()
+    reviews: tuple[Need, ...] = ()
     if waiting:
         text = f"{waiting}{'+' if waiting >= 100 else ''} writes wait for review"
         reviews = (Need("slow", name, text, f"/pipelines/{uid}/reviews"),)
