@@ -21,6 +21,10 @@ WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 MAX_EVENTS = 40
 # Steps of the same kind with at most this many steps between them are one event.
 MAX_GAP = 5
+# What is unusual about a step, the worst first.
+KINDS = ("down", "dead", "high")
+# A worker that starts needs as long to take its pipelines.
+DOWN_S = 12.0
 # The least distance of two labels of marks, as a share of the width in percent.
 LABEL_DISTANCE = 9.0
 MARK_TITLES = {"deploy": "Deploy", "restart": "Restart", "backup": "Backup"}
@@ -177,13 +181,7 @@ def _classify(step: Step, normal: Mapping[str, float]) -> str:
     """Return what is unusual about a step, the worst first, "" for nothing."""
     if not step:
         return "off"
-    if step.get("unserved_s") or step.get("bus_down_s"):
-        return "down"
-    if step.get("dead"):
-        return "dead"
-    figures = [name for name in ("waiting", "p95_s") if name in step]
-    is_high = any(is_above_normal(name, step[name], normal) for name in figures)
-    return "high" if is_high else ""
+    return next((kind for kind in KINDS if _has(kind, step, normal)), "")
 
 
 def _find_bands(states: Sequence[str]) -> list[Band]:
@@ -274,7 +272,7 @@ def list_events(recorded: Recorded) -> list[Event]:
         for mark in recorded.marks
     ]
     events += _list_gaps(recorded, step_s)
-    for kind in ("down", "dead", "high"):
+    for kind in KINDS:
         found = [(at, step) for at, step in recorded.steps if _has(kind, step, recorded.normal)]
         for group in _join(found, step_s * MAX_GAP):
             text = _describe(kind, [step for _, step in group], recorded.normal)
@@ -300,7 +298,7 @@ def _list_gaps(recorded: Recorded, step_s: int) -> list[Event]:
 
 def _has(kind: str, step: Step, normal: Mapping[str, float]) -> bool:
     if kind == "down":
-        return bool(step.get("unserved_s") or step.get("bus_down_s"))
+        return max(step.get("unserved_s", 0), step.get("bus_down_s", 0)) > DOWN_S
     if kind == "dead":
         return bool(step.get("dead"))
     return any(

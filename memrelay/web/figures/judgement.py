@@ -59,7 +59,7 @@ RULES = {
     "p95_s": _Rule(format_duration, "slow", 0.25, 5.0, 20 * MS),
     "delivery_p95_s": _Rule(format_duration, "slow", 5.0, 30.0, 1.0),
     "oldest_s": _Rule(format_duration, "late", 10.0, 300.0, 5.0),
-    "loop_lag_ms": _Rule(lambda ms: format_duration(ms * MS), "slow", 250.0, 2_000.0, 100.0),
+    "loop_lag_ms": _Rule(lambda ms: format_duration(ms * MS), "slow", 250.0, 2_000.0, 250.0),
     "waiting": _Rule(_count, "many", 1_000, 8_000, 100),
     "vectors_todo": _Rule(_count, "many", 5_000, 1_000_000, 1_000),
     "wal_bytes": _Rule(_bytes, "large", 256 << 20, 2 << 30, 64 << 20),

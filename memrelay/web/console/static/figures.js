@@ -4,10 +4,10 @@
 (() => {
   const SVG = "http://www.w3.org/2000/svg", part = document.getElementById("figures");
 
-  function localize() {
-    const isWeek = part.querySelector("[data-refresh*='week'], [aria-current][href*='span=week']") !== null;
+  function localize(root) {
+    const isWeek = part.dataset.refresh.endsWith("week");
     const format = isWeek ? { weekday: "short", day: "numeric" } : { hour: "2-digit", minute: "2-digit" };
-    for (const text of part.querySelectorAll("text[data-time]")) {
+    for (const text of root.querySelectorAll("text[data-time]")) {
       text.textContent = new Date(text.dataset.time).toLocaleString("en-GB", format);
     }
   }
@@ -43,6 +43,6 @@
   part.addEventListener("pointermove", follow);
   part.addEventListener("pointerdown", follow);
   part.addEventListener("pointerleave", hide);
-  new MutationObserver((changes) => { if (changes.some(({ target }) => target === part)) localize(); }).observe(part, { childList: true });
-  localize();
+  part.addEventListener("refreshing", ({ detail }) => localize(detail));
+  localize(part);
 })();
