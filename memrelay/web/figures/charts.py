@@ -26,7 +26,7 @@ KINDS = ("down", "dead", "high")
 # A worker that starts needs as long to take its pipelines.
 DOWN_S = 12.0
 # The least distance of two labels of marks, as a share of the width in percent.
-LABEL_DISTANCE = 9.0
+LABEL_DISTANCE = 14.0
 MARK_TITLES = {"deploy": "Deploy", "restart": "Restart", "backup": "Backup"}
 
 

@@ -19,12 +19,12 @@ from memrelay.web.console.frame import (
     Page,
     PageRoutes,
     answer_changed,
-    answer_tagged,
     render,
     render_page,
 )
 from memrelay.web.console.search_hits import record_url
 from memrelay.web.console.shared_reads import NO_WORKERS, STATES, STATUS
+from memrelay.web.figures.charts import COLUMNS_S, Chart, draw
 from memrelay.web.figures.judgement import Judgement, judge
 from memrelay.web.figures.reading import FIGURES
 from memrelay.web.mcp.transports.routes import APPLICATIONS
@@ -41,12 +41,14 @@ MAX_TEXT = 400
 # How long the page waits for the latest memories. A refresh shows what came later.
 PATIENCE_S = 0.1
 HOUR_S = 3_600
-# The counted figures, with the title and the address of the page about them.
+# Columns of the small charts.
+COLUMNS = 86_400 // COLUMNS_S["day"]
+# The counted figures, with the title of their chart and the address of the page about them.
 COUNTS = (
     ("done", "Messages", "/status"),
     ("changes", "Changes of memories", "/find"),
     ("searches", "Searches", "/find"),
-    ("dead", "Failures", "/dead-letters"),
+    ("dead", "Dead letters", "/dead-letters"),
 )
 DOCUMENTS = (
     ("docs/tutorial.md", "The first hour: send, search, correct"),
@@ -59,13 +61,14 @@ DOCUMENTS = (
 
 
 class Count(NamedTuple):
-    """How often something happened in the last hour and day."""
+    """How often something happened in the last hour and day. `chart` is None without figures."""
 
     name: str
     title: str
     url: str
     hour: int
     day: int
+    chart: Chart | None
 
 
 class Need(NamedTuple):
@@ -110,16 +113,22 @@ class Contents(NamedTuple):
 @routes.page()
 async def home(request: web.Request) -> web.Response:
     """Show what happens, what needs a person, the latest memories, and first steps."""
-    values, contents = await asyncio.gather(_now_values(request), _read(request, PATIENCE_S))
-    contents_values = await _contents_values(request, contents)
-    return await render_page(request, PAGE, "home.html", **values, **contents_values)
+    now, contents = await asyncio.gather(_read_now(request), _read(request, PATIENCE_S))
+    values = await _list_counts(request) | await _contents_values(request, contents)
+    return await render_page(request, PAGE, "home.html", **now, **values)
 
 
 @routes.fragment("/fragments/home")
 async def home_fragment(request: web.Request) -> web.Response:
     """Return what happens now and what needs a person."""
-    values = await _now_values(request)
-    return await answer_tagged(request, values, "fragments/home.html", **values)
+    now = await _read_now(request)
+    state = now["needs"], now["rows"], now["total"], request.config_dict[FIGURES].minute
+
+    async def make() -> web.Response:
+        values = now | await _list_counts(request)
+        return render(request, "fragments/home.html", **values, caller=get_caller(request))
+
+    return await answer_changed(request, state, make)
 
 
 @routes.fragment("/fragments/latest")
@@ -136,28 +145,18 @@ async def latest_fragment(request: web.Request) -> web.Response:
     return await answer_changed(request, (state, steps), make)
 
 
-async def _now_values(request: web.Request) -> Json:
-    """Return the template values of the counts, the needs and the table of pipelines."""
+async def _read_now(request: web.Request) -> Json:
+    """Return the template values of the needs and the table of pipelines."""
     status, caller = await request.config_dict[STATUS].get(), get_caller(request)
     pipelines = await get_services(request).directory.list_pipelines()
     visible = filter_status(status, caller.sees)["pipelines"]
     known = {served.deployed.uid: served for served in pipelines}
     rows = sorted(visible, key=_urgency)[:MAX_ROWS]
-    recorded = await request.config_dict[FIGURES].read("day", caller)
-    latest = await request.config_dict[FIGURES].find_latest(caller)
-    latency = judge("p95_s", latest["p95_s"], recorded.normal) if "p95_s" in latest else None
+    figures = request.config_dict[FIGURES]
+    latest, normal = await figures.find_latest(caller), await figures.find_normal(caller)
+    latency = judge("p95_s", latest["p95_s"], normal) if "p95_s" in latest else None
     storage = status["storage"] if caller.sees_all else None
     return {
-        "counts": [
-            Count(
-                name,
-                title,
-                url,
-                _sum(recorded.steps, name, recorded.until - HOUR_S),
-                _sum(recorded.steps, name, recorded.since),
-            )
-            for name, title, url in COUNTS
-        ],
         "latency": latency,
         "needs": list(_list_needs(visible, len(status["workers"]), storage, latency)),
         "rows": rows,
@@ -166,6 +165,25 @@ async def _now_values(request: web.Request) -> Json:
         "workers": len(status["workers"]),
         "is_old": False,
     }
+
+
+async def _list_counts(request: web.Request) -> Json:
+    """Return the template values of the counts."""
+    recorded = await request.config_dict[FIGURES].read("day", get_caller(request))
+    steps, last_hour = recorded.steps, recorded.until - HOUR_S
+    charts = {chart.title: chart for chart in draw(recorded).charts}
+    counts = [
+        Count(
+            name,
+            title,
+            url,
+            _sum(steps, name, last_hour),
+            _sum(steps, name, recorded.since),
+            charts.get(title),
+        )
+        for name, title, url in COUNTS
+    ]
+    return {"counts": counts, "columns": COLUMNS}
 
 
 def _urgency(row: Json) -> tuple[bool, float, str]:
@@ -186,7 +204,7 @@ def _list_needs(
         yield Need("bad", "No worker", NO_WORKERS, "/status")
     disk = judge("disk_free_bytes", storage["disk_free_bytes"], {}) if storage else None
     for name, judged in (("Free disk", disk), ("Time to commit (p95)", latency)):
-        if judged is not None and not judged.is_good:
+        if judged is not None and (judged.state == "bad" or judged is disk and not judged.is_good):
             yield Need(judged.state, name, f"{judged.text}: {judged.note}", "/status")
     troubled = 0
     for row in rows:

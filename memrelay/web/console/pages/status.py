@@ -15,7 +15,7 @@ from memrelay.web.api import health
 from memrelay.web.api.status import filter_status
 from memrelay.web.auth.access import RouteHandler, get_caller, requires
 from memrelay.web.console.frame import Page, PageRoutes, answer_tagged, as_page, render_page
-from memrelay.web.console.night import answer_night, night_values, parse_span
+from memrelay.web.console.recorded_figures import answer_figures, figure_values, parse_span
 from memrelay.web.console.shared_reads import STATUS
 from memrelay.web.figures.judgement import Judgement, judge
 from memrelay.web.figures.reading import FIGURES
@@ -57,7 +57,7 @@ def _parse_range(text: str) -> tuple[str, float]:
 @as_page
 @requires("read")
 async def _show_page(request: web.Request) -> web.Response:
-    values = await _status_values(request) | await night_values(request, parse_span(request))
+    values = await _status_values(request) | await figure_values(request, parse_span(request))
     return await render_page(request, PAGE, "status.html", **values)
 
 
@@ -89,7 +89,7 @@ async def status_parts(request: web.Request) -> web.Response:
 @routes.fragment("/status/figures", query={"span": "`day` or `week`."})
 async def status_figures(request: web.Request) -> web.Response:
     """Return the charts of the page."""
-    return await answer_night(request, parse_span(request))
+    return await answer_figures(request, parse_span(request))
 
 
 async def _status_values(request: web.Request) -> dict[str, Any]:

@@ -6,14 +6,14 @@
 
   function localize(root) {
     const isWeek = part.dataset.refresh.endsWith("week");
-    const format = isWeek ? { weekday: "short", day: "numeric" } : { hour: "2-digit", minute: "2-digit" };
+    const format = isWeek ? { weekday: "short" } : { hour: "2-digit", minute: "2-digit" };
     for (const text of root.querySelectorAll("text[data-time]")) {
       text.textContent = new Date(text.dataset.time).toLocaleString("en-GB", format);
     }
   }
 
   function show(index) {
-    const row = part.querySelectorAll("#night-values tbody tr")[index];
+    const row = part.querySelectorAll("#figure-values tbody tr")[index];
     if (!row) return;
     for (const chart of part.querySelectorAll(".chart")) {
       const plot = chart.querySelector(".plot"), line = plot.querySelector(".at") ?? plot.appendChild(document.createElementNS(SVG, "path"));

@@ -19,16 +19,19 @@ def parse_span(request: web.Request) -> str:
     return span if span in SPANS else DEFAULT_SPAN
 
 
-async def night_values(request: web.Request, span: str, uid: str = "") -> dict[str, Any]:
+async def figure_values(request: web.Request, span: str, uid: str = "") -> dict[str, Any]:
     """Return the template values of the charts of a pipeline, or of all that the caller sees."""
     found = await request.config_dict[FIGURES].read(span, get_caller(request), uid)
-    return {"night": draw(found), "night_url": f"/pipelines/{uid}/figures" if uid else "/status"}
+    return {
+        "recorded": draw(found),
+        "figures_url": f"/pipelines/{uid}/figures" if uid else "/status",
+    }
 
 
-async def answer_night(request: web.Request, span: str, uid: str = "") -> web.Response:
+async def answer_figures(request: web.Request, span: str, uid: str = "") -> web.Response:
     """Return the charts, or 304 if no minute has been recorded since."""
 
     async def make() -> web.Response:
-        return render(request, "fragments/figures.html", **await night_values(request, span, uid))
+        return render(request, "fragments/figures.html", **await figure_values(request, span, uid))
 
     return await answer_changed(request, request.config_dict[FIGURES].minute, make)
