@@ -203,9 +203,10 @@ def _list_needs(
     if rows and not workers:
         yield Need("bad", "No worker", NO_WORKERS, "/status")
     disk = judge("disk_free_bytes", storage["disk_free_bytes"], {}) if storage else None
-    for name, judged in (("Free disk", disk), ("Time to commit (p95)", latency)):
-        if judged is not None and (judged.state == "bad" or judged is disk and not judged.is_good):
-            yield Need(judged.state, name, f"{judged.text}: {judged.note}", "/status")
+    if disk is not None and not disk.is_good:
+        yield Need(disk.state, "Free disk", f"{disk.text}: {disk.note}", "/status")
+    if latency is not None and latency.state == "bad":
+        yield Need("bad", "Time to commit (p95)", f"{latency.text}: {latency.note}", "/status")
     troubled = 0
     for row in rows:
         for need in _list_row_needs(row, workers):
