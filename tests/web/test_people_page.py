@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.bundles import make_bundle, make_commands, make_uid
+from tests.support.bundles import make_bundle, make_commands, make_memory, make_uid
 from tests.support.http import Answer, ask
 from tests.support.keys import await_closed, make_key
 from tests.support.pages import deploy_bundle, text_of
@@ -41,13 +41,13 @@ def uid(web_system: WebSystem) -> str:
 def fill(web_system: WebSystem, uid: str) -> None:
     """Identify a user with a record, a fact and a turn."""
     user = {"channel": "telegram", "channel_id": "7", "display_name": "Cleo"}
-    fact = {"key": "color", "value": "green", "scope": "user", "user_id": "telegram:7"}
+    fact = {"value": "green", "scope": "user", "user_id": "telegram:7"}
     turn = {"content": "hello from Cleo", "name": "Cleo"}
     for method, path, body in (
         ("POST", "users/identify", user),
         ("PATCH", "users/telegram:7", {"email": "cleo@example.com"}),
         ("POST", "records", {"content": "likes rain", "owner": "telegram:7", "kind": "note"}),
-        ("POST", "facts/set", fact),
+        ("POST", "facts/color/set", fact),
         ("POST", "turns/add", {"messages": [turn], "thread": "t/1", "user": "telegram:7"}),
     ):
         answer = ask(web_system.url, method, f"/v1/pipelines/{uid}/{path}", body)
@@ -115,7 +115,7 @@ def test_agents_and_threads_have_a_timeline(web_system: WebSystem, uid: str) -> 
     said = web_system.say(uid, {"text": "/write the moon"}, query="?wait=10")
     assert said.status == 200
 
-    agent = show(web_system, uid, "?sort=agent&of=writer")
+    agent = show(web_system, uid, "?sort=agent&of=memory_write")
     assert "the moon" in text_of(agent) and b"/messages/" in agent.body
     assert "hello from Cleo" in text_of(show(web_system, uid, "?sort=thread&of=t%2F1"))
     assert show(web_system, uid, "?sort=robot").status == 400
@@ -123,8 +123,8 @@ def test_agents_and_threads_have_a_timeline(web_system: WebSystem, uid: str) -> 
 
 def test_a_timeline_has_pages_over_all_stores(web_system: WebSystem) -> None:
     uid = make_uid()
-    commands = [*make_commands(), *make_commands("second")]
-    deploy_bundle(web_system.url, make_bundle(uid, *commands))
+    second = make_memory("write", memory_id=f"instances/{uid}/second", alias="second_")
+    deploy_bundle(web_system.url, make_bundle(uid, *make_commands(), second))
     stores = (f"instances/{uid}/memories", f"instances/{uid}/second")
     for number in range(70):
         record = {"content": f"note {number:02}!", "owner": "Ada"}

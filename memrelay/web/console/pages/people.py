@@ -62,6 +62,11 @@ class Name(NamedTuple):
     records: int | None = None
     has_more: bool = False
     seen_at: str = ""
+    merged_into: str = ""
+
+    def begins_with(self, text: str) -> bool:
+        """Return whether the name, or the title in any case, begins with a text."""
+        return self.name.startswith(text) or self.title.casefold().startswith(text.casefold())
 
 
 class NameList(NamedTuple):
@@ -127,7 +132,7 @@ async def _list_names(
                 records=(before.records or 0) + one["records"],
                 has_more=before.has_more or one["has_more"],
             )
-    ordered = [names[name] for name in sorted(names)]
+    ordered = [names[name] for name in sorted(names) if not names[name].merged_into]
     has_more = len(ordered) > limit or any(one.output and one.output["after"] for one in answers)
     after = ordered[:limit][-1].name if has_more and ordered else ""
     faults = _list_faults(uid, stores, answers)
@@ -145,11 +150,11 @@ async def _list_known(
     """Return what is known without records: agents of the bundle, and names of users."""
     beginning, after = query["beginning"], query["after"]
     if sort == "agent":
-        agents = {one.alias: one.block for one in list_agents(served.bundle)}
+        agents = {one.name: one.block for one in list_agents(served.bundle)}
         return {
-            alias: Name(alias, block)
-            for alias, block in agents.items()
-            if alias.startswith(beginning) and alias > after
+            name: Name(name, block)
+            for name, block in agents.items()
+            if name.startswith(beginning) and name > after
         }
     if sort != "user":
         return {}
@@ -158,19 +163,16 @@ async def _list_known(
     ]
     answers = await ask(request, served.deployed.uid, *calls)
     users = [one for answer in answers if answer.output for one in answer.output["items"]]
-    return {
-        one["canonical_id"]: Name(
-            one["canonical_id"], one["display_name"] or "", seen_at=one["last_seen_at"]
+    names = [
+        Name(
+            one["canonical_id"],
+            one["display_name"] or "",
+            seen_at=one["last_seen_at"],
+            merged_into=one["merged_into"] or "",
         )
         for one in users
-        if one["canonical_id"] > after
-        and not one["merged_into"]
-        and _begins(beginning, one["canonical_id"], one["display_name"] or "")
-    }
-
-
-def _begins(beginning: str, name: str, title: str) -> bool:
-    return name.startswith(beginning) or title.casefold().startswith(beginning.casefold())
+    ]
+    return {one.name: one for one in names if one.name > after and one.begins_with(beginning)}
 
 
 async def _list_views(request: web.Request, served: Served, beginning: str) -> list[Json]:
