@@ -1,30 +1,23 @@
-"""The places of entities in a picture of their graph: edges pull, and entities push each other away.
-
-The places begin at the digests of the ids, so equal graphs look equal, and a small change moves
-little. The layout takes about 0.1 s for 300 entities.
-"""
+"""The picture of a graph of entities: circles, lines between them, and which ones have labels."""
 
 from collections import Counter, deque
 from collections.abc import Sequence
-from functools import lru_cache
-from hashlib import sha256
+from importlib import import_module
 from typing import NamedTuple
-
-import numpy as np
-from numpy.typing import NDArray
 
 # Sizes in px.
 WIDTH, HEIGHT, MARGIN = 1000, 680, 44
 RADIUS, ARROW_GAP = 10, 4
-STEPS = 70
 # More labels would cover each other: those of the entities with the most edges are shown.
 MAX_LABELS, MAX_EDGE_LABELS = 60, 30
+# More edges are one path without names and arrows.
+MAX_NAMED_EDGES, MAX_EDGES = 120, 2000
 COLORS = 6
 # Types after the sixth have one color.
 OTHER = COLORS
+FORCES = "memrelay.web.console.forces.placing"
 # (from, to) as indexes of entities.
 Pair = tuple[int, int]
-Floats = NDArray[np.float64]
 
 
 class Dot(NamedTuple):
@@ -51,11 +44,14 @@ class Line(NamedTuple):
 
 
 class Picture(NamedTuple):
-    """The entities and edges in the order in which they were given."""
+    """The entities and edges in the order in which they were given. `path` has the lines of many
+    edges at once, in SVG's notation; "" for few edges.
+    """
 
     dots: list[Dot]
     lines: list[Line]
     has_edge_labels: bool
+    path: str = ""
 
 
 def rank_types(types: Sequence[str]) -> dict[str, int]:
@@ -67,7 +63,8 @@ def rank_types(types: Sequence[str]) -> dict[str, int]:
 
 def draw(ids: Sequence[str], types: Sequence[str], pairs: Sequence[Pair]) -> Picture:
     """Return the picture of a graph."""
-    places = _place(tuple(ids), tuple(pairs))
+    # It loads numpy, which no other page needs.
+    places = import_module(FORCES).place(tuple(ids), tuple(pairs), (WIDTH, HEIGHT, MARGIN))
     colors = rank_types(types)
     degrees = Counter(end for pair in pairs for end in pair)
     by_degree = sorted(range(len(ids)), key=lambda at: (-degrees[at], ids[at]))
@@ -76,8 +73,10 @@ def draw(ids: Sequence[str], types: Sequence[str], pairs: Sequence[Pair]) -> Pic
         Dot(x, y, colors[kind], at in labeled)
         for at, ((x, y), kind) in enumerate(zip(places, types, strict=True))
     ]
-    lines = [_connect(places[source], places[target]) for source, target in pairs]
-    return Picture(dots, lines, len(pairs) <= MAX_EDGE_LABELS)
+    lines = [_connect(places[source], places[target]) for source, target in pairs[:MAX_EDGES]]
+    many = lines if len(pairs) > MAX_NAMED_EDGES else []
+    path = "".join(f"M{line.x1} {line.y1}L{line.x2} {line.y2}" for line in many)
+    return Picture(dots, lines, len(pairs) <= MAX_EDGE_LABELS, path)
 
 
 def _connect(source: tuple[int, int], target: tuple[int, int]) -> Line:
@@ -91,54 +90,6 @@ def _connect(source: tuple[int, int], target: tuple[int, int]) -> Line:
         round(target[0] - dx * end),
         round(target[1] - dy * end),
     )
-
-
-@lru_cache(64)
-def _place(ids: tuple[str, ...], pairs: tuple[Pair, ...]) -> list[tuple[int, int]]:
-    """Return the places in px. Cached, because an open page asks again after each change."""
-    if not ids:
-        return []
-    x, y = _begin(ids)
-    edges = np.array([pair for pair in pairs if pair[0] != pair[1]], dtype=np.intp).reshape(-1, 2)
-    spread = (1.0 / len(ids)) ** 0.5
-    for step in range(STEPS if len(ids) > 1 else 0):
-        move_x, move_y = _push(x, y, edges, spread)
-        length = np.hypot(move_x, move_y) + 1e-9
-        most = np.minimum(length, 0.12 * (1 - step / STEPS)) / length
-        x, y = x + move_x * most, y + move_y * most
-    return list(zip(_scale(x, WIDTH), _scale(y, HEIGHT), strict=True))
-
-
-def _begin(ids: tuple[str, ...]) -> tuple[Floats, Floats]:
-    """Return places between 0 and 1 that depend only on the id."""
-    digests = [sha256(id_.encode(errors="replace")).digest() for id_ in ids]
-    parts = np.array(
-        [(int.from_bytes(one[:4]) / 2**32, int.from_bytes(one[4:8]) / 2**32) for one in digests]
-    )
-    return parts[:, 0], parts[:, 1]
-
-
-def _push(x: Floats, y: Floats, edges: NDArray[np.intp], spread: float) -> tuple[Floats, Floats]:
-    """Return how far each entity moves."""
-    dx, dy = x[:, None] - x[None, :], y[:, None] - y[None, :]
-    force = spread * spread / (dx * dx + dy * dy + 1e-6)
-    move_x = (dx * force).sum(axis=1) - 0.4 * (x - 0.5)
-    move_y = (dy * force).sum(axis=1) - 0.4 * (y - 0.5)
-    source, target = edges[:, 0], edges[:, 1]
-    away_x, away_y = x[source] - x[target], y[source] - y[target]
-    pull = np.hypot(away_x, away_y) / spread
-    for moves, away in ((move_x, away_x), (move_y, away_y)):
-        np.add.at(moves, source, -away * pull)
-        np.add.at(moves, target, away * pull)
-    return move_x, move_y
-
-
-def _scale(values: Floats, size: int) -> list[int]:
-    low, span = float(values.min()), float(np.ptp(values))
-    if span < 1e-9:
-        return [size // 2] * len(values)
-    inner = size - 2 * MARGIN
-    return [round(MARGIN + inner * (float(one) - low) / span) for one in values]
 
 
 def find_distances(start: int, count: int, pairs: Sequence[Pair]) -> list[int]:

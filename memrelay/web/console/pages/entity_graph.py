@@ -33,6 +33,8 @@ routes = PageRoutes(PAGE, errors=ERRORS, query=QUERY)
 Json = dict[str, Any]
 MAX_NODES, MAX_FOUND, MAX_RELATIONS, MAX_OBSERVATIONS = 300, 50, 100, 100
 DEPTHS = ("1", "2")
+# Bytes of all entities in HTML, and of one besides its name and its two links.
+MAX_BYTES, NODE_BYTES = 200_000, 360
 
 
 class View(NamedTuple):
@@ -145,11 +147,26 @@ def _arrange(view: View, part: Json) -> Shown:
         near = zip(nodes, distances, strict=True)
         nodes = [node for node, distance in near if 0 <= distance <= depth]
         pairs, edges = _index_edges(nodes, edges)
+    fitting = _count_fitting(view, nodes)
+    if fitting < len(nodes):
+        nodes, has_more = nodes[:fitting], True
+        pairs, edges = _index_edges(nodes, edges)
     kinds = [node["kind"] for node in nodes]
     picture = draw([node["id"] for node in nodes], kinds, pairs)
     counts = part["total_counts"]
     totals = counts["nodes"], counts["edges"]
     return Shown(nodes, edges, picture, rank_types(kinds), *totals, has_more)
+
+
+def _count_fitting(view: View, nodes: Sequence[Json]) -> int:
+    """Return how many entities fit into a page. Long names take much room in links."""
+    size = 0
+    for number, node in enumerate(nodes):
+        name = len(node["name"][:120].encode()) + len(node["kind"][:120].encode())
+        size += NODE_BYTES + 2 * len(view.node_url(node["id"])) + 3 * name
+        if size > MAX_BYTES:
+            return number
+    return len(nodes)
 
 
 def _index_edges(

@@ -6,11 +6,11 @@
   let box = WHOLE, drag = null;
   const find = () => document.getElementById("entity-picture");
 
-  // A text "$name" in the body is the value of the field `name`.
+  // A text "\0name" in the body is the value of the field `name`.
   document.addEventListener("submit", ({ target: form }) => {
     const { shape, goto } = form.dataset;
     if (!shape) return;
-    const fill = (key, value) => typeof value === "string" && value.startsWith("$") && form.elements[value.slice(1)] ? form.elements[value.slice(1)].value : value;
+    const fill = (key, value) => typeof value === "string" && value.startsWith("\0") ? form.elements[value.slice(1)].value : value;
     form.dataset.body = JSON.stringify(JSON.parse(shape, fill));
     if (goto) form.dataset.then = goto + encodeURIComponent(form.elements.name.value);
   }, true);
