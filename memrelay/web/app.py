@@ -25,6 +25,7 @@ from memrelay.memory.control.catalog import Catalog
 from memrelay.memory.errors import MemoryFault
 from memrelay.pipelines.secret_references import SecretResolver
 from memrelay.web.api import (
+    blocks,
     dead_letters,
     health,
     keys,
@@ -107,6 +108,7 @@ MODEL_ROUTES = ("memrelay.web.api.replays",)
 ROUTE_MODULES = (
     health,
     pipelines,
+    blocks,
     messages,
     webhooks,
     webhook_requests,

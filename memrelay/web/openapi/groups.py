@@ -38,6 +38,9 @@ class Group(NamedTuple):
 
 GROUPS = {
     "pipelines": Group("Pipelines", PIPELINES, "Deploy bundles, list versions and roll back."),
+    "blocks": Group(
+        "Blocks", PIPELINES, "List the blocks with their arguments, and templates; try patterns."
+    ),
     "messages": Group("Messages", PIPELINES, "Send messages to swarms and read their logs."),
     "webhooks": Group(
         "Webhooks", PIPELINES, "Deliver messages of other services to an agent; list requests."
