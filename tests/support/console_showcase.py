@@ -44,7 +44,7 @@ PAGES: dict[str, str] = {
     "tests": "/pipelines/{uid}/tests",
     "review": "/pipelines/{uid}/reviews?store={store}",
     "replay": "/pipelines/{uid}/replay",
-    "undo": "/pipelines/{uid}/undo?source=chat",
+    "undo": "/pipelines/{uid}/undo?source=memory_write",
     "captured": "/pipelines/{uid}/captured",
     "people": "/pipelines/{uid}/people",
     "person": "/pipelines/{uid}/people?of=Ada",
@@ -115,7 +115,7 @@ VIEWS = [
     {"name": "facts", "per": "owner", "show": {"latest": "key"}},
     {"name": "everything", "per": "owner", "show": {"top": {"by": "created_at", "order": "desc"}}},
 ]
-POLICY = {"name": "strangers wait", "match": {"sources": ["stranger"]}, "action": "review"}
+POLICY = {"name": "strangers wait", "match": {"filter": {"source": {"eq": "stranger"}}}, "action": "review"}
 REDACT = {"name": "cards", "match": {"find": "credit_card"}, "action": "redact"}
 
 
