@@ -81,7 +81,9 @@ def _check_template(source: str) -> str:
 Tools = Annotated[
     tuple[Tool, ...], BeforeValidator(_parse_tools, json_schema_input_type=tuple[str, ...] | str)
 ]
-Prompt = Annotated[str, AfterValidator(_check_template)]
+Prompt = Annotated[
+    str, AfterValidator(_check_template), Field(json_schema_extra={"format": "template"})
+]
 Percent = Annotated[int, Field(ge=1, le=100)]
 Count = Annotated[int, Field(ge=1)]
 

@@ -264,7 +264,9 @@ def _validate_reference(reference: str) -> str:
 _IS_SECRET = AfterValidator(_validate_reference)
 # The type of an argument that refers to a secret, "" for none. `call.secret` returns the value.
 SecretReference = Annotated[
-    str, _IS_SECRET, Field(json_schema_extra={"pattern": "^(env:|file:|$)"})
+    str,
+    _IS_SECRET,
+    Field(json_schema_extra={"pattern": "^(env:|file:|$)", "format": "secret"}),
 ]
 
 

@@ -22,7 +22,9 @@ def _check_template(source: str) -> str:
     return source
 
 
-Template = Annotated[str, AfterValidator(_check_template)]
+Template = Annotated[
+    str, AfterValidator(_check_template), Field(json_schema_extra={"format": "template"})
+]
 
 
 class HttpRequestArgs(RequestArgs):

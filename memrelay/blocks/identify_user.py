@@ -1,4 +1,4 @@
-"""identify_user: finds the user who speaks, and facts and history of the user (docs/agents.md)."""
+"""identify_user: find the user who speaks, and facts and history of the user (docs/agents.md)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

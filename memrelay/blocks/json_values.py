@@ -23,7 +23,7 @@ def _check_expression(text: str) -> str:
     return text
 
 
-_IS_LIMITED = Field(json_schema_extra={"maxLength": MAX_CHARACTERS})
+_IS_LIMITED = Field(json_schema_extra={"maxLength": MAX_CHARACTERS, "format": "jmespath"})
 ExpressionText = Annotated[str, AfterValidator(_check_expression), _IS_LIMITED]
 # An expression, or "" for none.
 OptionalExpression = Annotated[

@@ -78,7 +78,9 @@ Tags = Annotated[
     tuple[str, ...], BeforeValidator(tag_lists.parse, json_schema_input_type=tuple[str, ...] | str)
 ]
 Template = Annotated[
-    str, AfterValidator(_check_template), Field(json_schema_extra={"maxLength": MAX_SOURCE})
+    str,
+    AfterValidator(_check_template),
+    Field(json_schema_extra={"maxLength": MAX_SOURCE, "format": "template"}),
 ]
 # No store has more records than LARGEST.
 Count = Annotated[int, Field(ge=0), AfterValidator(lambda count: min(count, LARGEST))]

@@ -7,7 +7,7 @@ with the same result (a property test).
 
 import re
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import re2
 from pydantic import Field
@@ -39,7 +39,7 @@ _OPTIONS = re2.Options()
 _OPTIONS.log_errors = False
 _OPTIONS.max_mem = MAX_MEMORY
 # Types of block arguments.
-Source = Annotated[str, Field(json_schema_extra={"maxLength": MAX_PATTERN})]
+Source = Annotated[str, Field(json_schema_extra={"maxLength": MAX_PATTERN, "format": "regex"})]
 Flags = Annotated[str, Field(json_schema_extra={"pattern": "^[ism]*$"})]
 
 
@@ -60,6 +60,16 @@ class BadPattern(BadArgument):
 
     def __init__(self, rule: str, argument: str = "pattern") -> None:
         super().__init__(rule, argument)
+
+
+class Match(NamedTuple):
+    """The first match of a pattern. `groups` has the texts by number and by name, "0" for all of
+    it; a group that is not part of the match is left out. `spans` has the start and the end of the
+    match and of each group in characters, [-1, -1] for a group that is not part of it.
+    """
+
+    groups: dict[str, str]
+    spans: list[list[int]]
 
 
 class Pattern:
@@ -112,6 +122,28 @@ class Pattern:
             shown = str(group)[:MAX_DIGITS]
             raise BadPattern(f"the pattern has no group {shown}; it has {self.groups}", "group")
         return number
+
+    def search(self, text: str) -> Match | None:
+        """Return the first match with all its groups, for people who write a pattern."""
+        data = text.encode(errors="replace")
+        match = self._compiled.search(data)
+        if match is None:
+            return None
+        bounds = [match.span(number) for number in range(self.groups + 1)]
+        names = {number: name.decode() for name, number in self._compiled.groupindex.items()}
+        groups: dict[str, str] = {}
+        spans = []
+        for number, (start, end) in enumerate(bounds):
+            if start < 0:
+                spans.append([-1, -1])
+                continue
+            value = data[start:end].decode()
+            groups[str(number)] = value
+            if number in names:
+                groups[names[number]] = value
+            begin = len(data[:start].decode())
+            spans.append([begin, begin + len(value)])
+        return Match(groups, spans)
 
     def _search(self, text: str, group: int) -> str | None:
         match = self._compiled.search(text.encode())

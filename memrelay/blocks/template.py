@@ -21,7 +21,9 @@ class TemplateArgs(BlockArgs):
     """The template."""
 
     template: Annotated[
-        str, AfterValidator(_check), Field(json_schema_extra={"maxLength": MAX_SOURCE})
+        str,
+        AfterValidator(_check),
+        Field(json_schema_extra={"maxLength": MAX_SOURCE, "format": "template"}),
     ]
     """A Jinja template with the fields of the JSON as tokens, like
     `{{ sender.login }}: {{ issue.title | truncate(80) }}`, and without statements. A missing field

@@ -66,7 +66,8 @@ ENDPOINT_NAME = r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,49}"
 NAME: JsonDict = {"pattern": f"^{_NAME}$"}
 NAME_OR_NONE: JsonDict = {"pattern": f"^({_NAME})?$"}
 PIPELINE_UID: JsonDict = {"pattern": f"^({_TOKEN}|{UID.pattern})?$", "not": {"const": PUBLIC}}
-MEMORY_ID: JsonDict = {"pattern": f"^({_PART}(/{_PART}){{1,7}})?$"}  # 2 to 8 parts
+# 2 to 8 parts
+MEMORY_ID: JsonDict = {"pattern": f"^({_PART}(/{_PART}){{1,7}})?$", "format": "store"}
 KEPT_AT: JsonDict = {"pattern": f"^({_unfilled(_ENV)}|{_FILE})?$"}
 FLAG_TEXT = "^([Tt][Rr][Uu][Ee]|[Ff][Aa][Ll][Ss][Ee])$"
 

@@ -25,6 +25,7 @@ from memrelay.memory.control.catalog import Catalog
 from memrelay.memory.errors import MemoryFault
 from memrelay.pipelines.secret_references import SecretResolver
 from memrelay.web.api import (
+    blocks,
     dead_letters,
     health,
     keys,
@@ -83,7 +84,7 @@ from memrelay.web.server.forwarded import TrustedProxies, read_forwarded
 from memrelay.web.server.options import OPTIONS, WebOptions
 from memrelay.web.server.rate_limit import limit_rate
 from memrelay.web.services import SERVICES, Services
-from memrelay.web.trace import trace
+from memrelay.web.trace import search_route, trace
 from memrelay.web.webhooks.requests import WebhookRequests
 
 log = get_logger(__name__)
@@ -107,10 +108,12 @@ MODEL_ROUTES = ("memrelay.web.api.replays",)
 ROUTE_MODULES = (
     health,
     pipelines,
+    blocks,
     messages,
     webhooks,
     webhook_requests,
     dead_letters,
+    search_route,
     trace,
     keys,
     frame,

@@ -42,7 +42,7 @@ RULES = {
     "pipelines": Allowed(
         own=(
             *("blocks", "bus.keys", "bus.message"),
-            *("memory.engine.memory_id", "memory.engine.time_zones"),
+            *("memory.engine.memory_id", "memory.engine.time_zones", "memory.errors"),
             *("memory.endpoint_rules", "memory.field_descriptions", "memory.policy_rules"),
             "memory.view_rules",
             "memory.validation",

@@ -142,6 +142,26 @@ def test_notes_runs_the_calls_of_a_memory_tool() -> None:
             p.store("stores").records.list()
 
 
+def test_shared_notes_are_found_with_the_pipeline_that_wrote_them() -> None:
+    with test_pipeline("shared_notes") as p:
+        p.say("/note The kettle leaks\nagain")
+        p.say("/note Tea is in the cupboard")
+        (listed,) = p.say("/notes")
+        (found,) = p.say("/find kettle")
+
+        assert listed.text.startswith("test: Tea is in the cupboard\ntest: The kettle leaks")
+        assert found.text.startswith("test: The kettle leaks")
+        assert p.store("shared/notes").records.list(kind="note").total == 2
+        assert p.dead_letters == []
+
+
+def test_empty_answers_nothing() -> None:
+    with test_pipeline("empty") as p:
+        answers = p.say("Hello")
+
+        assert answers == [] and texts(p.messages("chat")) == ["Hello"]
+
+
 def test_daily_digest_sends_the_notes_of_yesterday_at_nine_in_berlin() -> None:
     with test_pipeline("daily_digest", now="2026-03-01T10:00:00Z", secrets=SECRETS) as p:
         p.answer("send", {"status": 200})

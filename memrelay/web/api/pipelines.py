@@ -16,6 +16,8 @@ from memrelay.pipelines.asyncapi import make_document
 from memrelay.pipelines.check import Checked, CheckedBundle, check
 from memrelay.pipelines.checked import BundleRefused
 from memrelay.pipelines.json_text import find_lines
+from memrelay.pipelines.report import Fault
+from memrelay.pipelines.secret_references import SecretResolver
 from memrelay.web.api.answers import (
     MAX_ITEMS,
     invalid_cursor,
@@ -54,6 +56,8 @@ from memrelay.web.services import get_services
 
 routes = web.RouteTableDef()
 MAX_VERSION = 10**18 - 1
+# Keys of an agent that refer to the secrets of its webhook.
+SECRET_FIELDS = ("wf_webhook_token", "wf_webhook_secret", "wf_webhook_verify")
 
 
 @routes.post("/v1/pipelines")
@@ -136,12 +140,41 @@ async def check_only(request: web.Request) -> web.Response:
             secrets=services.secrets,
             public_url=services.options.public_url,
         )
-        found = (*checked.faults, *checked.warnings)
+        found = (*checked.faults, *checked.warnings, *_warn_of_unset(checked, services.secrets))
         lines = await asyncio.to_thread(find_lines, body, [fault.pointer for fault in found])
     if checked.bundle is not None:
         caller.check_bundle(checked.bundle, services.secrets)
     faults = [fault.as_json() | {"line": lines[fault.pointer]} for fault in found]
     return json_response({"valid": checked.bundle is not None, "faults": faults})
+
+
+def _warn_of_unset(checked: Checked, secrets: SecretResolver) -> list[Fault]:
+    """Return a warning for each variable that this server lacks, if there are no other faults.
+
+    This process checks the signatures of webhooks.
+    """
+    if checked.bundle is None:
+        return []
+    agents = orjson.loads(checked.bundle.source)["agents"]
+    return [
+        Fault(
+            f"/agents/{at}/{field}",
+            f"the server has no environment variable {reference.removeprefix('env:')[:100]}, so "
+            "each webhook to this agent is refused",
+            "set the variable and start the server again; or store the secret in a file of the "
+            "folder secrets.folder and write file:NAME",
+            "warning",
+        )
+        for at, agent in enumerate(agents)
+        for field in SECRET_FIELDS
+        for reference in _list_texts(agent.get(field))
+        if secrets.is_unset(reference)
+    ]
+
+
+def _list_texts(value: object) -> list[str]:
+    values = value if isinstance(value, list) else [value]
+    return [one for one in values if isinstance(one, str)]
 
 
 @routes.get("/v1/pipelines")

@@ -15,6 +15,7 @@ MODULES = {
     "memrelay.web.api.replays": "inputs",
     "memrelay.web.api.webhook_requests": "webhooks",
     "memrelay.web.trace.trace": "messages",
+    "memrelay.web.trace.search_route": "messages",
     "memrelay.web.openapi.pages": "console",
 }
 # Parts of a dialect by the first part of the path. Other paths belong to the dialect itself.
@@ -37,6 +38,9 @@ class Group(NamedTuple):
 
 GROUPS = {
     "pipelines": Group("Pipelines", PIPELINES, "Deploy bundles, list versions and roll back."),
+    "blocks": Group(
+        "Blocks", PIPELINES, "List the blocks with their arguments, and templates; try patterns."
+    ),
     "messages": Group("Messages", PIPELINES, "Send messages to swarms and read their logs."),
     "webhooks": Group(
         "Webhooks", PIPELINES, "Deliver messages of other services to an agent; list requests."
@@ -66,6 +70,9 @@ GROUPS = {
     "changes": Group("Changes", RECORDS, "Follow the changes of a store in order."),
     "waiting_messages": Group(
         "Waiting messages", PIPELINES, "List messages that wait for the flow control of an agent."
+    ),
+    "message_timings": Group(
+        "Message timings", PIPELINES, "List when the worker ran a message, and for how long."
     ),
     "stores": Group("Stores", RECORDS, "List the stores of an agent and configure them."),
     "memories": Group("Named memories", MODELS, "Create and change collections of entries."),

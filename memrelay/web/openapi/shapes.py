@@ -3,7 +3,7 @@
 The operations declare their own dataclasses.
 """
 
-from typing import Annotated, Any, Generic, NotRequired, TypeVar
+from typing import Annotated, Any, Generic, Literal, NotRequired, TypeVar
 
 from pydantic import ConfigDict, Field, with_config
 from typing_extensions import TypedDict  # required by pydantic before Python 3.12
@@ -160,6 +160,75 @@ class GoldenQuestions(TypedDict):
 
 
 @exact
+class CatalogBlock(TypedDict):
+    """A block for the palette of an editor. `agent_class` is the class of an agent with it.
+
+    `is_async` blocks are async functions. `is_own` blocks do not belong to Memrelay, and
+    `needs_service` blocks call a model or another service.
+    """
+
+    name: str
+    group: Literal["relay", "memory", "recall", "model", "transform", "send", "own"]
+    agent_class: str
+    summary: str
+    description: str
+    args_schema: dict[str, Any]
+    is_async: bool
+    is_own: bool
+    needs_service: bool
+
+
+@exact
+class BlockCatalog(TypedDict):
+    """All blocks that the server can load."""
+
+    items: list[CatalogBlock]
+
+
+@exact
+class PipelineTemplate(TypedDict):
+    """A template for a new pipeline. `summary` is one sentence."""
+
+    name: str
+    title: str
+    summary: str
+    bundle: dict[str, Any]
+
+
+@exact
+class PipelineTemplates(TypedDict):
+    """All templates, in the order in which an editor shows them."""
+
+    items: list[PipelineTemplate]
+
+
+@exact
+class PatternToTest(TypedDict):
+    """A pattern (RE2), a JMESPath expression or a template, and the text to try it on.
+
+    `flags` of a pattern are any of `i`, `s` and `m`.
+    """
+
+    kind: Literal["regex", "jmespath", "template"]
+    pattern: str
+    text: str
+    flags: NotRequired[str]
+
+
+@exact
+class PatternTested(TypedDict):
+    """The outcome. `valid` is whether the pattern is valid, and `fault` what is wrong, "" for
+    nothing. `result` of `regex` is `{matched, groups, spans}` of the first match: the texts of its
+    groups by number and name, and the start and end of the match and of each group in characters.
+    `result` of `jmespath` is a JSON value, and that of `template` a text.
+    """
+
+    valid: bool
+    fault: str
+    result: Any
+
+
+@exact
 class TextToTest(TypedDict):
     """The fields of a record that policies are tested with."""
 
@@ -277,15 +346,71 @@ class TracedWaiting(TypedDict):
 
 
 @exact
+class TimelineStep(TypedDict):
+    """A part of the time of a message. `start_ms` counts from its arrival.
+
+    `kind` is wait, run, commit, publish, call, pause or delivery. `agent` is a name.
+    """
+
+    kind: str
+    what: str
+    start_ms: float
+    took_ms: float
+    agent: str
+    block: str
+    detail: str
+
+
+@exact
 class MessageTrace(TypedDict):
-    """What one message led to. `complete` is false if something may be missing."""
+    """What one message led to. `complete` is false if something may be missing.
+
+    `took_ms` is the time from the arrival to the end of the timeline, and `slowest` a sentence
+    about its longest part.
+    """
 
     entry: str
     said: list[TracedMessage]
     records: list[TracedRecord]
     dead_letter: DeadLetterItem | None
     waiting: list[TracedWaiting]
+    timeline: list[TimelineStep]
+    took_ms: float
+    slowest: str
     complete: bool
+
+
+@exact
+class FoundMessage(_Sender):
+    """A message that a search found. `state` is processed, waiting, parked or failed.
+
+    `entry` is the message whose trace has it, empty for one of another pipeline. `reason` and
+    `dead_letter` belong to a failed message.
+    """
+
+    at: str
+    state: str
+    entry: str
+    mid: str
+    swarm: str
+    agent: str
+    text: str
+    characters: int
+    reason: str
+    dead_letter: str | None
+
+
+@exact
+class FoundMessages(TypedDict):
+    """A part of the messages that match. `looked` messages were read, the last one of `oldest_at`.
+
+    `next_cursor` is null at the end.
+    """
+
+    items: list[FoundMessage]
+    next_cursor: str | None
+    looked: int
+    oldest_at: str | None
 
 
 @exact
