@@ -49,23 +49,23 @@ SIGNS = {
 STATE_OF_SERVICE = Path("/var/lib/memrelay")
 
 
-def list_key_commands(root: Path = Path("/")) -> list[KeyCommand]:
+def list_key_commands(
+    root: Path = Path("/"), folder: Path | None = None, *, is_checkout: bool = IS_CHECKOUT
+) -> list[KeyCommand]:
     """Return how to run `memrelay` for this installation, and then for the others.
 
-    `root` is the folder in which signs of containers are looked for.
+    `root` has the signs of containers, and `folder` is the working directory of the server.
     """
-    found = _find_installation(root)
+    found = IN_CHECKOUT if is_checkout else _find_installation(root, folder or Path.cwd())
     others = [IN_CONTAINER, IN_SYSTEMD, IN_CLUSTER, IN_CHECKOUT, IN_ENVIRONMENT]
     return [found, *(one for one in others if one is not found)]
 
 
-def _find_installation(root: Path) -> KeyCommand:
-    if IS_CHECKOUT:
-        return IN_CHECKOUT
+def _find_installation(root: Path, folder: Path) -> KeyCommand:
     for sign, command in SIGNS.items():
         if (root / sign.removeprefix("/")).exists():
             return command
-    return IN_SYSTEMD if Path.cwd() == STATE_OF_SERVICE else IN_ENVIRONMENT
+    return IN_SYSTEMD if folder == STATE_OF_SERVICE else IN_ENVIRONMENT
 
 
 def missing_framework(name: str, extra: str) -> str:

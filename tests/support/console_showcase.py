@@ -14,7 +14,7 @@ from tests.support.waiting import wait_for
 from tests.support.web_system import WebSystem
 
 # The address of each page, by the name of its picture. The fields in braces are those of
-# `fill_showcase`. The pages after "keys" need a key.
+# `fill_showcase`.
 PAGES: dict[str, str] = {
     "pipelines": "/",
     "find": "/find?q=Ada",
@@ -29,6 +29,7 @@ PAGES: dict[str, str] = {
     "record-json": "/pipelines/{uid}/memory/{json_guid}",
     "record-deleted": "/pipelines/{uid}/memory/{deleted_guid}",
     "record-erased": "/pipelines/{uid}/memory/{erased_guid}?erasure={erasure}",
+    "messages": "/pipelines/{uid}/messages?q=tea",
     "message": "/pipelines/{uid}/messages/{entry}",
     "dead-letters": "/dead-letters",
     "dead-letter-group": "/dead-letters?pipeline={uid}&reason={reason}",
@@ -54,9 +55,10 @@ PAGES: dict[str, str] = {
     "facts": "/memories?pipeline={uid}",
     "episodes": "/memories?pipeline={uid}&tab=episodes",
     "fact": "/memories/{uid}/{fact}",
-    "error": "/pipelines/none",
 }
-# Their pages: without records, so with the sentence, the example and the link of each.
+# The pages of a server that has keys.
+KEY_PAGES = {"login": "/login", "keys": "/keys"}
+# The pages of a pipeline without records, messages and further versions.
 EMPTY_PAGES = {
     name: f"/pipelines/{{empty}}/{path}"
     for name, path in (

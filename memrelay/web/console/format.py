@@ -107,7 +107,7 @@ def summarize(text: str) -> str:
         return text
     if isinstance(value, list):
         first = f": {_shorten(value[0])}" if value else ""
-        return f"{len(value)} item{'' if len(value) == 1 else 's'}{first}"
+        return f"{_count_items(value)}{first}"
     shown = [f"{name}: {_shorten(value[name])}" for name in list(value)[:MAX_SUMMARY_FIELDS]]
     hidden = len(value) - len(shown)
     return " · ".join([*shown, f"{hidden} more"] if hidden else shown) or "an empty object"
@@ -133,13 +133,18 @@ def _show_value(value: Any) -> str:
     return value if isinstance(value, str) else _indent(value)
 
 
+def _count_items(value: list[Any]) -> str:
+    return "1 item" if len(value) == 1 else f"{len(value)} items"
+
+
 def _shorten(value: Any) -> str:
     """Return a value of JSON on one line; objects and arrays by what they have."""
     if isinstance(value, list):
-        return f"{len(value)} item{'' if len(value) == 1 else 's'}"
+        return _count_items(value)
     if isinstance(value, dict):
         text = value.get("content") or value.get("text") or value.get("name")
-        return text if isinstance(text, str) else f"{len(value)} fields"
+        fields = "1 field" if len(value) == 1 else f"{len(value)} fields"
+        return text if isinstance(text, str) else fields
     return _show_value(value)
 
 
