@@ -23,7 +23,8 @@ def test_a_shared_script_is_short(name: str, max_lines: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "max_bytes"), [("editor.js", 400_000), ("editor.css", 20_000), ("json_view.js", 450_000)]
+    ("name", "max_bytes"),
+    [("editor.js", 400_000), ("editor.css", 20_000), ("json_view.js", 450_000)],
 )
 def test_the_editor_is_small(name: str, max_bytes: int) -> None:
     assert (STATIC / "editor" / name).stat().st_size <= max_bytes

@@ -119,9 +119,7 @@ def test_a_page_without_content_looks_right(shown: Shown, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", KEY_PAGES)
-def test_a_page_of_a_server_with_keys_looks_right(
-    closed: tuple[Shown, ApiKey], name: str
-) -> None:
+def test_a_page_of_a_server_with_keys_looks_right(closed: tuple[Shown, ApiKey], name: str) -> None:
     shown, key = closed
     with opened(shown, "/login") as page:
         if name != "login":
