@@ -144,6 +144,7 @@ from memrelay.memory.models.turns.turns import (
 from memrelay.memory.models.views.views import EverythingAbout, PartList, ViewList, ViewPart
 from memrelay.memory.records.changes import ChangeList
 from memrelay.memory.records.deletion import Erased, ErasureList, History as RecordsHistory
+from memrelay.memory.records.message_timings import MessageTimings
 from memrelay.memory.records.reading import RecordPage
 from memrelay.memory.records.view import RecordView
 from memrelay.memory.records.waiting_messages import WaitingList
@@ -677,6 +678,11 @@ class RemoteMemoryTool(Noun):
             idempotency_key: str | None = None) -> ToolAnswer:
         """Run a call of the memory tool that writes, edits, moves, deletes or shares."""
 
+class RemoteMessageTimings(Noun):
+    """The operations on message timings, for the async client."""
+    async def list(self, pipeline: str, entry: str, *, store: str = "") -> MessageTimings:
+        """List when the worker ran a message: batches, blocks, commits and calls of services."""
+
 class RemotePolicies(Noun):
     """The operations on policies, for the async client."""
     async def apply(self, pipeline: str, *, after: int = 0, limit: int = 500, store: str = "",
@@ -1078,6 +1084,7 @@ class RemoteNouns:
     kv: RemoteKv
     memories: RemoteMemories
     memory_tool: RemoteMemoryTool
+    message_timings: RemoteMessageTimings
     policies: RemotePolicies
     procedures: RemoteProcedures
     receipts: RemoteReceipts
@@ -1611,6 +1618,11 @@ class BlockingMemoryTool(Noun):
             idempotency_key: str | None = None) -> ToolAnswer:
         """Run a call of the memory tool that writes, edits, moves, deletes or shares."""
 
+class BlockingMessageTimings(Noun):
+    """The operations on message timings, for the blocking client."""
+    def list(self, pipeline: str, entry: str, *, store: str = "") -> MessageTimings:
+        """List when the worker ran a message: batches, blocks, commits and calls of services."""
+
 class BlockingPolicies(Noun):
     """The operations on policies, for the blocking client."""
     def apply(self, pipeline: str, *, after: int = 0, limit: int = 500, store: str = "",
@@ -2008,6 +2020,7 @@ class BlockingNouns:
     kv: BlockingKv
     memories: BlockingMemories
     memory_tool: BlockingMemoryTool
+    message_timings: BlockingMessageTimings
     policies: BlockingPolicies
     procedures: BlockingProcedures
     receipts: BlockingReceipts
@@ -2483,6 +2496,11 @@ class EmbeddedMemoryTool(Noun):
             sharing: bool = True, user: str = "", chat: str = "") -> ToolAnswer:
         """Run a call of the memory tool that writes, edits, moves, deletes or shares."""
 
+class EmbeddedMessageTimings(Noun):
+    """The operations on message timings, for the embedded store."""
+    def list(self, entry: str) -> MessageTimings:
+        """List when the worker ran a message: batches, blocks, commits and calls of services."""
+
 class EmbeddedPolicies(Noun):
     """The operations on policies, for the embedded store."""
     def apply(self, *, after: int = 0, limit: int = 500) -> PoliciesApplied:
@@ -2822,6 +2840,7 @@ class EmbeddedNouns:
     kv: EmbeddedKv
     memories: EmbeddedMemories
     memory_tool: EmbeddedMemoryTool
+    message_timings: EmbeddedMessageTimings
     policies: EmbeddedPolicies
     procedures: EmbeddedProcedures
     receipts: EmbeddedReceipts
@@ -3302,6 +3321,11 @@ class AsyncMemoryTool(Noun):
             sharing: bool = True, user: str = "", chat: str = "") -> ToolAnswer:
         """Run a call of the memory tool that writes, edits, moves, deletes or shares."""
 
+class AsyncMessageTimings(Noun):
+    """The operations on message timings, for the async block."""
+    async def list(self, entry: str) -> MessageTimings:
+        """List when the worker ran a message: batches, blocks, commits and calls of services."""
+
 class AsyncPolicies(Noun):
     """The operations on policies, for the async block."""
     async def apply(self, *, after: int = 0, limit: int = 500) -> PoliciesApplied:
@@ -3644,6 +3668,7 @@ class AsyncNouns:
     kv: AsyncKv
     memories: AsyncMemories
     memory_tool: AsyncMemoryTool
+    message_timings: AsyncMessageTimings
     policies: AsyncPolicies
     procedures: AsyncProcedures
     receipts: AsyncReceipts

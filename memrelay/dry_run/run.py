@@ -25,7 +25,7 @@ from memrelay.pipelines.plan import Plan
 from memrelay.pipelines.webhook_fields import parse_field
 from memrelay.rehearsal.deliveries import Deliveries
 from memrelay.testing.local_bus import LocalBus, VirtualClock
-from memrelay.testing.owner import Owner, Surroundings, _OpenCall
+from memrelay.testing.owner import Owner, Surroundings, OpenCall
 from memrelay.testing.pipeline import MAKE_ENTRIES
 from memrelay.worker.intake.timers import make_tick
 from memrelay.worker.limits import WorkerLimits
@@ -85,7 +85,7 @@ class TryOwner(Owner):
         deliveries.use(plan)
         return deliveries
 
-    async def _execute(self, call: _OpenCall) -> None:
+    async def _execute(self, call: OpenCall) -> None:
         if self.calls.leaves_out(call.pending):
             self._queues.calls.remove(call)
         else:

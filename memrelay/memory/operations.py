@@ -71,6 +71,11 @@ def no_rehearsals(*_: object) -> Never:
     raise Refused("only a worker runs rehearsals; call the operation over HTTP or the command line")
 
 
+def no_timings(*_: object) -> Never:
+    """Raise Refused: there is no worker."""
+    raise Refused("only a worker knows timings; call the operation over HTTP or the command line")
+
+
 def no_receipt(*_: Any) -> Never:
     """Raise Refused: receipts belong to the owner of a pipeline."""
     raise Refused(
@@ -126,6 +131,8 @@ class Context:
     open_existing: Callable[[], Iterable[tuple[int, "ReadOnlyStore"]]] = tuple
     # Returns the rehearsals of that pipeline (models/rehearsals). Raises Refused.
     rehearsals: Callable[[], Any] = no_rehearsals
+    # Returns the MessageTimings of a message of that pipeline. Raises Refused.
+    timings: Callable[[str], Any] = no_timings
     # Takes (operation, store, input, output, context) of a read that has to leave a receipt.
     keep_receipt: Callable[["Operation", Any, Any, Any, "Context"], None] = no_receipt
     # The values of Origin (engine/origins.py), () for the actor alone.

@@ -86,7 +86,7 @@ from memrelay.web.server.forwarded import TrustedProxies, read_forwarded
 from memrelay.web.server.options import OPTIONS, WebOptions
 from memrelay.web.server.rate_limit import limit_rate
 from memrelay.web.services import SERVICES, Services
-from memrelay.web.trace import trace
+from memrelay.web.trace import search_route, trace
 from memrelay.web.webhooks.requests import WebhookRequests
 
 log = get_logger(__name__)
@@ -116,6 +116,7 @@ ROUTE_MODULES = (
     webhooks,
     webhook_requests,
     dead_letters,
+    search_route,
     trace,
     keys,
     frame,

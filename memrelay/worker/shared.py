@@ -31,6 +31,7 @@ from memrelay.worker.run.batch import Batch, Checkpoint
 from memrelay.worker.run.crash_isolation import CrashIsolation
 from memrelay.worker.run.outcome import PublicMessageLimit
 from memrelay.worker.run.queries import Queries
+from memrelay.worker.timings import Timings
 
 log = get_logger(__name__)
 Result = TypeVar("Result")
@@ -163,6 +164,7 @@ class WorkerContext:
     isolation: CrashIsolation = field(default_factory=CrashIsolation)
     public_limit: PublicMessageLimit = field(default_factory=PublicMessageLimit)
     rehearsals: LazyRehearsals = field(default_factory=LazyRehearsals)
+    timings: Timings = field(default_factory=Timings)
     batch: type[Batch] = Batch
     queries: type[Queries] = Queries
     sender: str = SENDER

@@ -190,7 +190,7 @@ def test_files_by_other_authors_come_with_their_licenses(installed: Path) -> Non
         "memory/search/embedding/word_neighbors.bin",
     ):
         assert (package / f"{name}.license").is_file(), name
-    assert list(package.glob("web/console/static/htmx-*.license.txt"))
+    assert list(package.glob("web/console/static/idiomorph-*.license.txt"))
 
 
 def test_the_types_are_installed(installed: Path) -> None:

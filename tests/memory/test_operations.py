@@ -79,6 +79,7 @@ EXPECTED = {
     "records.origin": ("admin", False),
     "records.undo": ("admin", True),
     "waiting_messages.list": ("read", False),
+    "message_timings.list": ("read", False),
     "checkpoints.copy": ("write", True),
     "checkpoints.delete": ("delete", True),
     "checkpoints.forget_runs": ("admin", True),

@@ -17,9 +17,9 @@ from tests.support.pages import deploy_bundle, lines_to_try, text_of
 from tests.support.waiting import wait_for
 from tests.support.web_system import WebSystem
 
-HTMX = "htmx-2.0.11.min.js"
+IDIOMORPH = "idiomorph-0.8.0.min.js"
 # The hash of the file published on npm.
-HTMX_SHA256 = "d6fdc75f204e6bdefa99b69bf1e6d4ac69b8a364f77929f45c13476b4000f717"
+IDIOMORPH_SHA256 = "4cbd535caf7663a51eda9bce6595371c384fc430d54b8d414e29a61167f19f96"
 HOSTILE = '"><script>alert(1)</script><img src=x onerror=alert(2)>'
 SAMPLE = "pipelines/memory_test.json"
 
@@ -341,7 +341,7 @@ def test_a_page_reports_a_lost_bus_and_recovers_with_it() -> None:
 def test_an_open_page_reports_a_new_version(web_system: WebSystem) -> None:
     uid = web_system.deploy(pipeline_name="first")
     url = re.search(
-        rf'hx-get="(/pipelines/{uid}/notices\?seen=\w+)"',
+        rf'data-refresh="(/pipelines/{uid}/notices\?seen=\w+)"',
         pipeline_page(web_system, uid).body.decode(),
     )
     assert url is not None
@@ -373,12 +373,12 @@ def test_static_files_are_cached_until_they_change(web_system: WebSystem) -> Non
     assert len(urls) == 12
 
 
-def test_htmx_is_the_published_file_with_its_license(web_system: WebSystem) -> None:
-    script = web_system.get(f"/static/{HTMX}")
+def test_idiomorph_is_the_published_file_with_its_license(web_system: WebSystem) -> None:
+    script = web_system.get(f"/static/{IDIOMORPH}")
 
-    license_text = web_system.get(f"/static/{HTMX.removesuffix('.min.js')}.license.txt")
+    license_text = web_system.get(f"/static/{IDIOMORPH.removesuffix('.min.js')}.license.txt")
 
-    assert hashlib.sha256(script.body).hexdigest() == HTMX_SHA256
+    assert hashlib.sha256(script.body).hexdigest() == IDIOMORPH_SHA256
     assert license_text.body.startswith(b"Zero-Clause BSD")
 
 

@@ -145,7 +145,7 @@ def test_the_refreshed_statistics_show_used_edges(web_system: WebSystem) -> None
 
     assert before == []
     page = web_system.get(f"/pipelines/{uid}").body.decode()
-    assert page.count('class="edge used') == 3 and "hx-swap-oob" not in page
+    assert page.count('class="edge used') == 3 and "data-replace" not in page
 
 
 async def bury(web_system: WebSystem, uid: str, error: str, *, is_old: bool = False) -> None:

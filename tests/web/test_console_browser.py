@@ -298,15 +298,36 @@ def tab_to(page: Page, arrived: str) -> None:
     raise AssertionError(f"Tab does not reach: {arrived}")
 
 
-def test_a_refresh_keeps_the_focus(browser: Browser, web_system: WebSystem, uid: str) -> None:
-    with open_page(browser, web_system, "/") as page:
-        link = page.locator(f"#to-{uid}")
-        link.focus()
-        before = link.element_handle()
+def test_a_refresh_keeps_the_focused_element(
+    browser: Browser, web_system: WebSystem, uid: str
+) -> None:
+    with open_page(browser, web_system, f"/pipelines/{uid}/memory") as page:
         web_system.say(uid, {"text": "/write tea"}, query="?wait=60")
+        link = page.locator("[data-row]", has_text="tea").get_by_role("link").first
+        link.focus()
+        before, address = link.element_handle(), link.get_attribute("href")
+        web_system.say(uid, {"text": "/write milk"}, query="?wait=60")
 
-        page.wait_for_function("old => !old.isConnected", arg=before)
-        expect(link).to_be_focused()
+        expect(page.locator("[data-row]")).to_have_count(2)
+        assert before is not None and before.get_attribute("href") == address
+        assert before.evaluate("node => node === document.activeElement")
+
+
+def test_a_refresh_waits_for_the_end_of_a_click(
+    browser: Browser, web_system: WebSystem, uid: str
+) -> None:
+    with open_page(browser, web_system, f"/pipelines/{uid}/memory") as page:
+        web_system.say(uid, {"text": "/write tea"}, query="?wait=60")
+        page.locator("[data-row]", has_text="tea").hover()
+        page.mouse.down()
+        with page.expect_response(lambda answer: "/rows" in answer.url and answer.status == 200):
+            web_system.say(uid, {"text": "/write milk"}, query="?wait=60")
+        with page.expect_response(lambda answer: "/rows" in answer.url):
+            pass
+        assert page.locator("[data-row]").count() == 1
+
+        page.mouse.up()
+        expect(page.locator("[data-row]")).to_have_count(2)
 
 
 def test_a_button_copies_an_example(browser: Browser, web_system: WebSystem, uid: str) -> None:

@@ -166,7 +166,7 @@ def test_texts_of_rare_states_are_in_their_files() -> None:
 
 def test_no_old_text_is_left() -> None:
     files = [one for one in CONSOLE.rglob("*") if one.suffix in (".py", ".html", ".js")]
-    own = [one for one in files if not one.name.startswith("htmx")]
+    own = [one for one in files if not one.name.startswith("idiomorph")]
 
     assert [(one.name, text) for one in own for text in OLD if text in one.read_text()] == []
     assert len(own) > 40

@@ -194,6 +194,9 @@ def test_an_unknown_entry_has_an_empty_trace(web_system: WebSystem) -> None:
         "records": [],
         "dead_letter": None,
         "waiting": [],
+        "timeline": [],
+        "took_ms": 0.0,
+        "slowest": "",
         "complete": True,
     }
 

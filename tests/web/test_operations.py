@@ -100,7 +100,7 @@ def test_every_operation_has_its_derived_route_and_access(tmp_path: object) -> N
         *[(method, "/rehearsals") for method in ("GET", "POST")],
         *[(method, "/rehearsals/{id}") for method in ("GET", "DELETE")],
         *RECEIPTS_AND_REVIEWS,
-        ("GET", "/waiting_messages"),
+        *[("GET", "/waiting_messages"), ("GET", "/message_timings")],
         *(POLICIES + VIEWS + ENDPOINTS + CAPTURE),
         *[(method, "/items/{key}") for method in ("GET", "PUT", "DELETE")],
         ("POST", "/items/search"),

@@ -27,7 +27,7 @@ FORWARDED = {
 NAMES = {"nginx.conf": "nginx", "Caddyfile": "Caddy"}
 TEMPLATES = Path(frame.__file__).parent / "templates"
 # An address in an attribute, or the path of a call, that does not begin with the base path.
-ROOTLESS = re.compile(r'(?:href|src|action|hx-get|data-[a-z]+)="(?:[A-Z]+ )?/')
+ROOTLESS = re.compile(r'(?:href|src|action|data-[a-z]+)="(?:[A-Z]+ )?/')
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +85,7 @@ def test_the_console_shows_and_follows_the_public_url(proxied: tuple[WebSystem, 
     assert {f"Path={BASE}", "Secure", "HttpOnly", "SameSite=Strict"} <= set(parts)
     page = html.unescape(system.get(f"/pipelines/{uid}", Cookie=parts[0]).body.decode())
     assert f"curl '{PUBLIC}/v1/pipelines/{uid}/" in page
-    links = set(re.findall(r'(?:href|src|action|hx-get)="(/[^"]*)"', page))
+    links = set(re.findall(r'(?:href|src|action|data-refresh)="(/[^"]*)"', page))
     assert links
     assert [link for link in links if not link.startswith(f"{BASE}/")] == []
     assert log_in(system, key, "/", Origin="https://evil.example").problem[0] == 403

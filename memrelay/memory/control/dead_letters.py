@@ -225,6 +225,18 @@ class DeadLetters(ControlRows):
         )
         return list(map(Listed._make, rows))
 
+    async def before(self, uid: str, failed_at: int, place: int, *, limit: int) -> list[Listed]:
+        """Return the dead letters of a pipeline whose last failure was before a time (Unix ms), or
+        at it and at a position before `place`. The latest failure comes first.
+        """
+        rows = await self._fetch(
+            f"SELECT {_LISTED_COLUMNS} FROM dead_letters WHERE pipeline = ?1 "
+            "AND (buried_at < ?2 OR buried_at = ?2 AND n < ?3) "
+            "ORDER BY buried_at DESC, n DESC LIMIT ?4",
+            (uid, failed_at, place, limit),
+        )
+        return list(map(Listed._make, rows))
+
     async def read_data(self, positions: Sequence[int], most_bytes: int) -> dict[int, bytes]:
         """Return data of at most `most_bytes` each by the positions of dead letters."""
         rows = await self._fetch(

@@ -15,5 +15,6 @@ MODEL = Model(
         ),
         "changes": ("changes",),
         "waiting_messages": ("waiting_messages",),
+        "message_timings": ("message_timings",),
     },
 )

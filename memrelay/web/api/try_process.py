@@ -19,7 +19,7 @@ from typing import Any
 import orjson
 from aiohttp import web
 
-import memrelay
+from memrelay.installation import PACKAGE
 from memrelay.web.server.errors import TooManyRequests
 
 PROGRAM = "memrelay.dry_run.child"
@@ -150,7 +150,7 @@ async def _start() -> _Started:
         stdout=PIPE,
         stderr=DEVNULL,
         cwd=folder,
-        env=ENVIRONMENT | {"PYTHONPATH": str(Path(memrelay.__path__[0]).parent)},
+        env=ENVIRONMENT | {"PYTHONPATH": str(PACKAGE.parent)},
         start_new_session=True,
     )
     return _Started(process, folder)

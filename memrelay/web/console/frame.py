@@ -30,6 +30,7 @@ from memrelay.web.api.directory import Served
 from memrelay.web.auth.access import CALLER, RouteHandler, get_caller, open_to_all, requires
 from memrelay.web.auth.authorizer import Caller
 from memrelay.web.console import format as formats
+from memrelay.web.console.icons import find_icon
 from memrelay.web.console.shared_reads import STATES, STATUS, describe_durability, list_notices
 from memrelay.web.openapi.route_docs import ANY, HTML, documented
 from memrelay.web.server.errors import NotAllowed, NotFound, Problem, Unauthorized, Unavailable
@@ -194,6 +195,7 @@ def make_templates(root: str) -> Environment:
         "program": PROGRAM,
         "is_checkout": IS_CHECKOUT,
         "sample": sample,
+        "icon_name": find_icon,
     }
     templates.filters |= {
         "count": formats.format_count,

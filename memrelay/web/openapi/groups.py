@@ -16,6 +16,7 @@ MODULES = {
     "memrelay.web.api.tries": "pipelines",
     "memrelay.web.api.webhook_requests": "webhooks",
     "memrelay.web.trace.trace": "messages",
+    "memrelay.web.trace.search_route": "messages",
     "memrelay.web.openapi.pages": "console",
 }
 # Parts of a dialect by the first part of the path. Other paths belong to the dialect itself.
@@ -70,6 +71,9 @@ GROUPS = {
     "changes": Group("Changes", RECORDS, "Follow the changes of a store in order."),
     "waiting_messages": Group(
         "Waiting messages", PIPELINES, "List messages that wait for the flow control of an agent."
+    ),
+    "message_timings": Group(
+        "Message timings", PIPELINES, "List when the worker ran a message, and for how long."
     ),
     "stores": Group("Stores", RECORDS, "List the stores of an agent and configure them."),
     "memories": Group("Named memories", MODELS, "Create and change collections of entries."),

@@ -449,15 +449,71 @@ class TracedWaiting(TypedDict):
 
 
 @exact
+class TimelineStep(TypedDict):
+    """A part of the time of a message. `start_ms` counts from its arrival.
+
+    `kind` is wait, run, commit, publish, call, pause or delivery. `agent` is a name.
+    """
+
+    kind: str
+    what: str
+    start_ms: float
+    took_ms: float
+    agent: str
+    block: str
+    detail: str
+
+
+@exact
 class MessageTrace(TypedDict):
-    """What one message led to. `complete` is false if something may be missing."""
+    """What one message led to. `complete` is false if something may be missing.
+
+    `took_ms` is the time from the arrival to the end of the timeline, and `slowest` a sentence
+    about its longest part.
+    """
 
     entry: str
     said: list[TracedMessage]
     records: list[TracedRecord]
     dead_letter: DeadLetterItem | None
     waiting: list[TracedWaiting]
+    timeline: list[TimelineStep]
+    took_ms: float
+    slowest: str
     complete: bool
+
+
+@exact
+class FoundMessage(_Sender):
+    """A message that a search found. `state` is processed, waiting, parked or failed.
+
+    `entry` is the message whose trace has it, empty for one of another pipeline. `reason` and
+    `dead_letter` belong to a failed message.
+    """
+
+    at: str
+    state: str
+    entry: str
+    mid: str
+    swarm: str
+    agent: str
+    text: str
+    characters: int
+    reason: str
+    dead_letter: str | None
+
+
+@exact
+class FoundMessages(TypedDict):
+    """A part of the messages that match. `looked` messages were read, the last one of `oldest_at`.
+
+    `next_cursor` is null at the end.
+    """
+
+    items: list[FoundMessage]
+    next_cursor: str | None
+    looked: int
+    oldest_at: str | None
 
 
 @exact

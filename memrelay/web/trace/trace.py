@@ -17,6 +17,7 @@ from memrelay.web.server.errors import BadRequest
 from memrelay.web.services import get_services
 from memrelay.web.trace.messages import CascadeMessages, Published, read_messages
 from memrelay.web.trace.records import Written, find_records
+from memrelay.web.trace.timeline import Sources, Timeline, make_timeline, read_timings
 from memrelay.web.trace.waiting import find_waiting
 
 routes = web.RouteTableDef()
@@ -33,6 +34,7 @@ class Trace(NamedTuple):
     written: Written
     dead_letter: Listed | None
     waiting: list[dict[str, Any]]
+    timeline: Timeline
 
     @property
     def is_complete(self) -> bool:
@@ -47,6 +49,9 @@ class Trace(NamedTuple):
             "records": self.written.records,
             "dead_letter": None if self.dead_letter is None else to_item(self.dead_letter),
             "waiting": self.waiting,
+            "timeline": [step.as_json() for step in self.timeline.steps],
+            "took_ms": round(self.timeline.total_ms, 3),
+            "slowest": self.timeline.summary,
             "complete": self.is_complete,
         }
 
@@ -74,7 +79,9 @@ async def read_trace(request: web.Request, served: Served, entry: str) -> Trace:
     dead_letter = await services.catalog.dead_letters.find_of_entry(uid, entry)
     written = await find_records(request, served, entry, cascade.messages)
     waiting = await find_waiting(request, served, entry)
-    return Trace(entry, cascade, written, dead_letter, waiting)
+    timings = await read_timings(request, uid, entry)
+    timeline = make_timeline(served.bundle, entry, cascade.messages, Sources(timings))
+    return Trace(entry, cascade, written, dead_letter, waiting, timeline)
 
 
 def to_json(message: Published) -> dict[str, Any]:

@@ -10,6 +10,9 @@ from memrelay.pipelines.plan import find_first_store
 from memrelay.web.api.directory import Served
 from memrelay.web.api.operations import call_operation
 
+# Waiting messages of a store that are marked in a search.
+MAX_WAITING = 1000
+
 
 async def find_waiting(
     request: web.Request, served: Served, entry: str, timeout_s: float | None = None
@@ -19,21 +22,32 @@ async def find_waiting(
     `timeout_s` is the time for each call, by default that of the API. Raises Problem if the
     pipeline's owner does not answer.
     """
+    found = await _list_waiting(request, served, {"entry": entry}, timeout_s)
+    return [{"id": one["id"], "agent": one["agent"], "wakes_at": one["wakes_at"]} for one in found]
+
+
+async def find_parked(
+    request: web.Request, served: Served, timeout_s: float | None = None
+) -> frozenset[str]:
+    """Return the entries that led to a message that waits, the first 1,000 of each store.
+
+    Raises Problem if the pipeline's owner does not answer.
+    """
+    found = await _list_waiting(request, served, {"limit": MAX_WAITING}, timeout_s)
+    return frozenset(one["entry"] for one in found)
+
+
+async def _list_waiting(
+    request: web.Request, served: Served, given: dict[str, Any], timeout_s: float | None
+) -> list[dict[str, Any]]:
     uid = served.deployed.uid
     pages = await asyncio.gather(
         *[
-            call_operation(
-                request, "waiting_messages.list", uid, {"entry": entry}, store, timeout_s=timeout_s
-            )
+            call_operation(request, "waiting_messages.list", uid, given, store, timeout_s=timeout_s)
             for store in _list_stores(served.bundle)
         ]
     )
-    return [
-        {"id": one["id"], "agent": one["agent"], "wakes_at": one["wakes_at"]}
-        for page in pages
-        for one in page["items"]
-        if one["pipeline"] == uid
-    ]
+    return [one for page in pages for one in page["items"] if one["pipeline"] == uid]
 
 
 def _list_stores(bundle: CheckedBundle) -> list[str]:

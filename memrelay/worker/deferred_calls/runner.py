@@ -3,6 +3,7 @@
 import asyncio
 import sys
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Collection, Coroutine
 from concurrent.futures import CancelledError, Future
@@ -52,6 +53,8 @@ class Ended(NamedTuple):
     result: bytes
     transient: Transient | None = None
     reason: str = ""
+    # How long it ran.
+    took_s: float = 0.0
 
 
 class DeferredCallTooSlow(Exception):
@@ -75,6 +78,8 @@ class _Job:
     on_end: OnEnd | None
     future: "Future[bytes] | None" = None
     ended: Ended | None = None
+    # When it began, as `time.monotonic` counts.
+    began_s: float = 0.0
 
 
 class DeferredCallRunner:
@@ -183,6 +188,7 @@ class DeferredCallRunner:
 
     def _start(self, job: _Job) -> None:
         self._running.add(job)
+        job.began_s = time.monotonic()
         loop = asyncio.get_running_loop()
         end = partial(self._end, job)
         work = self._limit(job)
@@ -228,7 +234,8 @@ class DeferredCallRunner:
     def _end(self, job: _Job) -> None:
         self._running.discard(job)
         assert job.future is not None
-        ended = job.ended = _make_end(job.future, self._bus.secrets)
+        ended = _make_end(job.future, self._bus.secrets)
+        job.ended = ended = ended._replace(took_s=time.monotonic() - job.began_s)
         job.future = None
         if job.on_end is not None:
             job.on_end(ended)

@@ -50,6 +50,7 @@ from memrelay.worker.run.inputs import Call, Entry, Input, Work, decode_entry
 from memrelay.worker.run.outcome import Outcome, PublicMessageLimit, failed_outcome, new_outcome
 from memrelay.worker.run.policies import redact_input, redact_text, redact_work
 from memrelay.worker.run.retries import Delayed, Retries
+from memrelay.worker.timings import SMALL_BATCH, Lap
 from memrelay.worker.waiting import system_time_ms
 
 log = get_logger(__name__)
@@ -82,6 +83,11 @@ class BatchResult:
     # By pipeline: inputs that were answered from the inbox.
     duplicates: defaultdict[str, int] = field(default_factory=partial(defaultdict, int))
     took_s: float = 0.0
+    # The part of it for commits; and when the run began, as `time.perf_counter` counts.
+    commit_s: float = 0.0
+    began_s: float = 0.0
+    # When the blocks of a small batch ended.
+    laps: list[Lap] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,12 +149,14 @@ class Batch:
         Raises StoreBusy, StoreBroken: a second call continues where the first one stopped.
         Raises StoreFenced.
         """
-        began = time.perf_counter()
+        began = self._result.began_s = time.perf_counter()
         self._until_s = began + self._limits.batch_s
         self._stores, context, limits = stores, self._context, self._limits
         self._cascade = Cascade(
             stores, limits, context.public_limit, context.secrets, context.clock
         )
+        if len(self._rest) <= SMALL_BATCH:
+            self._cascade.laps = self._result.laps = self._result.laps or []
         self._earlier = EarlierRuns(stores, self._cascade, self._former, context.settled, limits)
         while self._has_room:
             count = self._count_together()
@@ -318,6 +326,7 @@ class Batch:
     def _commit(self, outcomes: Sequence[Outcome]) -> None:
         """Commit the inbox rows and the writes of each touched store."""
         touched, settled = self._cascade.touched, self._context.settled.take()
+        began = time.perf_counter()
         for store in touched.values() if self._cascade.has_policies else ():
             store.records.check_deferred()
         for memory_id, store in touched.items():
@@ -338,6 +347,7 @@ class Batch:
             del touched[memory_id]
             settled.pop(memory_id, None)
             self._checkpoint("committed")
+        self._result.commit_s += time.perf_counter() - began
 
     def _keep_continuations(self, outcomes: Sequence[Outcome]) -> None:
         """Keep what follows committed inputs: an inbox answers their repetition without it."""

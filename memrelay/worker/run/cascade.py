@@ -4,6 +4,7 @@ Relays run in memory and memory blocks inside the transaction of one store. A st
 another store becomes a continuation.
 """
 
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -38,6 +39,7 @@ from memrelay.worker.run.flow_gate import FlowGate, Parked
 from memrelay.worker.run.inputs import STEP_MARK, Input, Published
 from memrelay.worker.run.outcome import Outcome, PublicMessageLimit, new_outcome
 from memrelay.worker.run.policies import answer_stopped, redact_message
+from memrelay.worker.timings import Lap
 from memrelay.worker.waiting import system_time_ms
 
 if TYPE_CHECKING:
@@ -87,6 +89,8 @@ class Cascade:
         self._calls = 0
         self._refusals: dict[tuple[str, int], Refused] = {}
         self.outcome: Outcome
+        # When blocks ended, for a batch that notes it.
+        self.laps: list[Lap] | None = None
         # The agent whose block runs, or has raised an exception.
         self.calling: PlannedAgent | None = None
 
@@ -96,8 +100,12 @@ class Cascade:
         self.outcome = outcome = new_outcome(work)
         queue = self._queue = []
         self._findings, self._calls = NOTHING_FOUND, 0
+        if (laps := self.laps) is not None:
+            laps.append((work.key, "", time.perf_counter()))
         if work.only_agent:
             self._deliver_to_one(work)
+            if laps is not None:
+                laps.append((work.key, work.only_agent, time.perf_counter()))
         else:
             if work.published is PUBLIC_NEXT:
                 self._add_public(work.swarm, work.message, work.hop)
@@ -114,6 +122,8 @@ class Cascade:
             )
             for subscriber in selected:
                 deliver(subscriber, swarm, message, hop)
+                if laps is not None:
+                    laps.append((work.key, subscriber.agent.alias, time.perf_counter()))
             if not selected and (number or work.only_agent):
                 outcome.results.append(number)
         return outcome

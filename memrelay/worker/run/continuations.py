@@ -255,6 +255,13 @@ class Continuations:
             self._end_dropped(deferred_call)
             return
         limits, fault = self._shared.limits, ended.transient
+        self._shared.timings.note_call(
+            pending,
+            deferred_call.plan,
+            self._shared.clock.now_ms,
+            ended.took_s,
+            is_failed=fault is not None or bool(ended.reason),
+        )
         attempts = max(1, pending.attempts + fault.counts) if fault is not None else 0
         if fault is not None and attempts <= limits.retries:
             in_s = pause_s(fault, pending.id, attempts, limits)

@@ -25,6 +25,7 @@ from memrelay.worker.background.vectors import VectorTask
 from memrelay.worker.deliver.outbox import Outbox, pack_signals, publish_signals
 from memrelay.worker.deliver.settled import SettledInputs
 from memrelay.worker.intake.reader import Slot, read_unfinished
+from memrelay.worker.metrics import Latency
 from memrelay.worker.ownership.group_lease import GroupLease, pack_marks
 from memrelay.worker.run.batch import Batch, BatchContext, BatchResult
 from memrelay.worker.run.busy_retry import BusyRetry
@@ -51,6 +52,7 @@ from memrelay.worker.run.store_features import (
     open_declared,
 )
 from memrelay.worker.shared import WorkerContext
+from memrelay.worker.timings import BatchTiming
 from memrelay.worker.waiting import in_background, wait
 
 # Entries that are read again together.
@@ -64,7 +66,7 @@ PAST_QUERIES = "memrelay.worker.run.past_queries:PastQueries"
 # Time without a batch after which a group closes its stores.
 REST_AFTER_S = 6.0
 # In a loop over outcomes, a direct attribute access costs twice as much.
-_dead_letter = attrgetter("dead_letter")
+_dead_letter, _key = attrgetter("dead_letter"), attrgetter("key")
 
 
 class Overflow:
@@ -421,7 +423,19 @@ class Group:
         )
         result = await self._retry.in_thread(self._make_batch(work, dead_letters, journal).run)
         committed_s = time.monotonic()
-        shared.metrics.sample_commits(result.outcomes, shared.clock.now_ms)
+        shared.metrics.sample_commits(result.outcomes, committed_ms := shared.clock.now_ms)
+        # One entry per batch, without a Python call.
+        timing = BatchTiming(
+            f" {' '.join(map(_key, result.outcomes))} ",
+            len(result.outcomes),
+            committed_ms,
+            result.took_s,
+            result.commit_s,
+            result.began_s,
+            result.laps,
+        )
+        timings = shared.timings
+        (timings.large if result.laps is None else timings.small).append(timing)
         self._todo.extendleft(reversed([*result.left, *later]))
         self._prefetch.postpone(result.awaiting)
         outcomes = result.outcomes + await continuations.follow(result.outcomes)
@@ -429,7 +443,7 @@ class Group:
         shared.metrics.count(outcomes, result.took_s, result.duplicates)
         await continuations.delay(result.delayed)
         await self._confirm(1)
-        await self._send(outcomes, result, committed_s)
+        await self._send(outcomes, result, committed_s, timing)
         self._parts.vectors.wake(result.embedded, result.imported)
         self._parts.expiry.wake()
         self._parts.index_merge.wake(result.marks)
@@ -477,7 +491,13 @@ class Group:
                 reason=added[0].error[:200],
             )
 
-    async def _send(self, outcomes: list[Outcome], result: BatchResult, committed_s: float) -> None:
+    async def _send(
+        self,
+        outcomes: list[Outcome],
+        result: BatchResult,
+        committed_s: float,
+        timing: BatchTiming,
+    ) -> None:
         latency = self._shared.metrics.publish_latency
         may_be_public = (
             self._publishes_in_public
@@ -494,7 +514,7 @@ class Group:
         self._leaving.append(_SentBatch(futures, outcomes, result.erased))
         for future in futures:
             future.add_done_callback(lambda _: self._wake_event.set())
-            future.add_done_callback(lambda _: latency.observe(time.monotonic() - committed_s))
+            future.add_done_callback(partial(_note_published, timing, latency, committed_s))
         self._shared.checkpoint("sent")
 
     async def _confirm(self, most: int) -> None:
@@ -515,6 +535,13 @@ class Group:
             self._settled.add_outcomes(sent.outcomes)
         if sent.erased:
             self._parts.erasure.wake()
+
+
+def _note_published(
+    timing: BatchTiming, latency: Latency, committed_s: float, _: asyncio.Future[Any]
+) -> None:
+    timing.published_s = time.monotonic() - committed_s
+    latency.observe(timing.published_s)
 
 
 class _SentBatch(NamedTuple):
@@ -549,6 +576,7 @@ def create_group(
         database=shared.database,
         load_past=partial(_load_past, thread, outbox, shared),
         find_rehearsals=partial(shared.rehearsals.find, shared, asyncio.get_running_loop()),
+        find_timings=shared.timings.find,
     )
     drop_copies = partial(_drop_copies, queries, shared)
     # Built-in stores that no agent of the pipelines names.

@@ -38,6 +38,7 @@ from memrelay.memory.operations import (
     all_operations,
     find_operation,
     no_rehearsals,
+    no_timings,
 )
 from memrelay.memory.search.text.languages import DEFAULT_LANGUAGE
 from memrelay.pipelines.plan import Plan
@@ -150,12 +151,14 @@ class Queries:
         database: int,
         load_past: Callable[[], "PastQueries"],
         find_rehearsals: Callable[[Plan], Any],
+        find_timings: Callable[[str, str], Any] = no_timings,
     ) -> None:
         self._thread, self._stores, self._publish = thread, list(stores), publish
         self._message_bytes = message_bytes
         self._answer_bytes = MAX_ANSWER_MESSAGES * message_bytes
         self._clock, self._database = clock, database
         self._load_past, self._find_rehearsals = load_past, find_rehearsals
+        self._find_timings = find_timings
         # Loaded with the first query with `as_of`.
         self._past: PastQueries | None = None
         # Loaded with the first query that asks for a receipt.
@@ -276,6 +279,7 @@ class Queries:
             answer_bytes=self._answer_bytes,
             now_ms=self._clock.now_ms,
             find_rehearsals=self._find_rehearsals,
+            find_timings=self._find_timings,
         )
         running = self._thread.run(partial(run_guarded, work=work, names=self._stores))
         (answers,) = await asyncio.gather(running, return_exceptions=True)
@@ -327,6 +331,7 @@ def answer_all(
     answer_bytes: int,
     now_ms: int,
     find_rehearsals: Callable[[Plan], Any] = no_rehearsals,
+    find_timings: Callable[[str, str], Any] = no_timings,
 ) -> list[bytes | None]:
     """Return the answers of the first queries, until their time is over.
 
@@ -350,6 +355,7 @@ def answer_all(
             if find_rehearsals is None
             else partial(find_rehearsals, query.plan),
             keep_receipt=query.keep_receipt,
+            timings=partial(find_timings, query.plan.uid),
         )
         store = stores.get(query.memory_id)
         if query.operation.begin is None:

@@ -61,7 +61,7 @@ class TracedBatch(Batch):
         self._consumers.clear()
         self._others.clear()
         self._plain = self._cascade
-        self._traced.touched = self._plain.touched
+        self._traced.touched, self._traced.laps = self._plain.touched, self._plain.laps
         try:
             return super()._run_together(count)
         finally:

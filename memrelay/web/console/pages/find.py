@@ -40,6 +40,8 @@ MAX_PIPELINES = 50
 AT_ONCE = 16
 # Results of each kind.
 MAX_RESULTS = 50
+# Pipelines with a link to the search of their messages.
+MAX_LINKED = 10
 PAGE = Page("Find", "/find", menu="main", order=10)
 # Characters of a search.
 MAX_QUERY = 500
@@ -205,6 +207,8 @@ class FindResults:
     faults: tuple[tuple[str, str, str], ...] = ()
     searched: int = 0
     total: int = 0
+    # (uid, name) of pipelines whose messages can be searched on their own page.
+    pipelines: tuple[tuple[str, str], ...] = ()
 
     @property
     def count(self) -> int:
@@ -233,7 +237,8 @@ async def find(request: web.Request, text: str) -> FindResults:
         if part.fault
     )
     taken = tuple((title, _take_best(results)) for title, results in groups)
-    return FindResults(taken, faults, len(searched), len(visible))
+    linked = tuple((one.deployed.uid, one.deployed.name) for one in visible[:MAX_LINKED])
+    return FindResults(taken, faults, len(searched), len(visible), linked)
 
 
 async def _search_contents(

@@ -1,5 +1,6 @@
 """The page of one message: the tree of its messages, its records, and its dead letter."""
 
+import time
 from collections import defaultdict
 from collections.abc import Sequence
 from functools import partial
@@ -18,12 +19,21 @@ from memrelay.web.console.receipt_reads import read_remembered
 from memrelay.web.console.search_hits import record_url
 from memrelay.web.services import get_services
 from memrelay.web.trace.dead_letter_rows import read_rows
+from memrelay.web.trace.deliveries import find_deliveries
 from memrelay.web.trace.messages import Published, read_messages
 from memrelay.web.trace.records import find_records
+from memrelay.web.trace.timeline import (
+    Sources,
+    Step,
+    Timeline,
+    format_ms,
+    make_timeline,
+    read_timings,
+)
 from memrelay.web.trace.trace import parse_entry
 from memrelay.web.trace.waiting import find_waiting
 
-PAGE = Page("Message trace", "/pipelines/{uid}/messages/{entry}", parent="Overview")
+PAGE = Page("Message trace", "/pipelines/{uid}/messages/{entry}", parent="Messages")
 routes = PageRoutes(PAGE)
 MAX_NODES = 150
 MAX_RECORDS = 100
@@ -33,6 +43,12 @@ MAX_CHARACTERS = 300
 MAX_DEPTH = 24
 # Records that a message links to; the table lists all.
 MAX_LINKS = 5
+# A delivery that ends after so many times the rest of the message is cut in the drawing.
+CUT_AFTER = 10
+# Starts below it are shown as 0, ms.
+LEAST_SHOWN_MS = 0.05
+# The tries of deliveries are read again after so many seconds.
+TRIES_S = 5
 # The built-in store of endpoints.
 ENDPOINTS_STORE = "endpoints"
 
@@ -53,7 +69,8 @@ async def tree_fragment(request: web.Request) -> web.Response:
 
     # The state of a pipeline does not change when a replay fails again.
     version = await get_services(request).catalog.dead_letters.read_version()
-    return await answer_refresh(request, served, make, version)
+    tries = int(time.time() // TRIES_S) if await _has_endpoints(request, served.deployed.uid) else 0
+    return await answer_refresh(request, served, make, (version, tries))
 
 
 async def _has_endpoints(request: web.Request, uid: str) -> bool:
@@ -79,6 +96,13 @@ async def _trace_values(request: web.Request, served: Served) -> dict[str, Any]:
     published = [one.published_at_ms for one in cascade.messages]
     found = [letter] if letter else []
     rows = await read_rows(services.catalog.dead_letters, found)
+    delivers = await _has_endpoints(request, uid)
+    timings, _ = await attempt(request, uid, read_timings(request, uid, entry, TIMEOUT_S))
+    guids = [record["guid"] for record in records] if delivers else []
+    looked_up = find_deliveries(request, uid, guids, TIMEOUT_S)
+    deliveries, _ = await attempt(request, uid, looked_up)
+    sources = Sources(timings, deliveries or ())
+    timeline = make_timeline(served.bundle, entry, cascade.messages, sources)
     return {
         "uid": uid,
         "entry": entry,
@@ -91,7 +115,9 @@ async def _trace_values(request: web.Request, served: Served) -> dict[str, Any]:
         "arrived_at": format_time(arrived_ms),
         "waited_ms": max(0, published[0] - arrived_ms) if published else None,
         "took_ms": max(0, max(published) - arrived_ms) if published else None,
-        "delivers": await _has_endpoints(request, uid),
+        "delivers": delivers,
+        "timeline": timeline,
+        "bars": make_bars(timeline),
         "deliveries_url": f"/pipelines/{uid}/deliveries",
         "remembered": await read_remembered(request, uid, entry),
         "is_waiting": bool(await services.line.call("XRANGE", input_key(uid), entry, entry)),
@@ -102,6 +128,38 @@ async def _trace_values(request: web.Request, served: Served) -> dict[str, Any]:
         "caller": get_caller(request),
         "wait_s": services.options.max_wait_s,
     }
+
+
+class Bar(NamedTuple):
+    """A step of the timeline as it is drawn. `x` and `width` are shares of the width, in percent.
+
+    `is_beyond` is whether it begins after the end of the drawing.
+    """
+
+    step: Step
+    x: float
+    width: float
+    start: str
+    took: str
+    is_beyond: bool
+
+
+def make_bars(timeline: Timeline) -> list[Bar]:
+    """Return the bars of a timeline. Deliveries that end much later than all else are cut."""
+    last_ms = max((step.end_ms for step in timeline.steps), default=0.0)
+    whole_ms = last_ms if last_ms <= CUT_AFTER * timeline.total_ms else timeline.total_ms
+    whole_ms = max(whole_ms, 0.001)
+    return [
+        Bar(
+            step,
+            round(100 * min(1.0, step.start_ms / whole_ms), 2),
+            round(100 * min(step.took_ms, max(0.0, whole_ms - step.start_ms)) / whole_ms, 2),
+            format_ms(step.start_ms) if step.start_ms >= LEAST_SHOWN_MS else "0 ms",
+            format_ms(step.took_ms),
+            step.start_ms > whole_ms,
+        )
+        for step in timeline.steps
+    ]
 
 
 class Node(NamedTuple):

@@ -163,8 +163,8 @@ async def _read_rehearsal(request: web.Request, served: Served) -> dict[str, Any
 
 
 def _reload(response: web.Response) -> web.Response:
-    """Let htmx load the page again."""
-    response.headers["HX-Refresh"] = "true"
+    """Let refresh.js load the page again."""
+    response.headers["Refresh"] = "0"
     return response
 
 

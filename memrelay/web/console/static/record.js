@@ -24,7 +24,7 @@
       hasActed = true;
       if (target.matches(".edit")) show(target, false);
     });
-    one.addEventListener("htmx:afterSwap", () => {
+    one.addEventListener("refreshed", () => {
       if (hasActed && document.activeElement === document.body) part.querySelector("[data-key]")?.focus();
       hasActed = false;
     });

@@ -45,11 +45,11 @@
     event.preventDefault();
     act(key);
   });
-  document.addEventListener("htmx:beforeSwap", ({ detail }) => {
+  document.addEventListener("refreshing", ({ target }) => {
     const row = findRow();
-    if (row && detail.target.contains(row)) keep(row);
+    if (row && target.contains(row)) keep(row);
   });
-  document.addEventListener("htmx:afterSwap", () => {
+  document.addEventListener("refreshed", () => {
     if (lost && document.activeElement === document.body) {
       const rows = listVisible("[data-row]"), row = rows[Math.min(place, rows.length - 1)];
       (document.querySelector(`[data-row] a[href="${CSS.escape(lost)}"]`) ?? (row && findLink(row)))?.focus();

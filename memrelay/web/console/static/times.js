@@ -17,5 +17,5 @@
   }
 
   localize(document);
-  document.addEventListener("htmx:load", (event) => localize(event.detail.elt.parentElement ?? document));
+  document.addEventListener("refreshing", ({ detail }) => localize(detail));
 })();
