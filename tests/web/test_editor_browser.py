@@ -105,6 +105,7 @@ def test_issues_of_github_are_remembered_and_sent_on(
         page.get_by_label("Comes in at").select_option("Webhook to github")
         page.get_by_role("button", name="Send test message").click()
         steps = page.locator(".try-steps")
+        expect(page.locator(".try-outcome")).to_contain_text("ran to its end")
         expect(steps).to_contain_text("hooks.example.com")
         expect(steps).to_contain_text("A test of the webhook")
         expect(page.locator(".box.lit")).to_have_count(3)
