@@ -89,13 +89,11 @@ class FiguresFile:
         """Merge the figures of a minute by series, and add marks. `at` is in Unix seconds."""
         with self._opened("rwc") as database:
             self._prepare(database)
-            for attempt in range(MAX_DROPS):
-                try:
-                    return _write(database, at, steps, marks)
-                except sqlite3.OperationalError as error:
-                    is_full = error.sqlite_errorcode == sqlite3.SQLITE_FULL
-                    if not is_full or attempt + 1 == MAX_DROPS or not _drop_oldest(database):
-                        raise
+            for _ in range(MAX_DROPS):
+                if _write(database, at, steps, marks):
+                    return
+                _drop_oldest(database)
+            raise StoreBusy(f"{self.path}: it is full, or its disk is")
 
     def read(self, span: str, series: str, since: int) -> list[tuple[int, Step]]:
         """Return the steps of a series from a time on, each with its time. All in Unix seconds."""
@@ -160,6 +158,19 @@ class FiguresFile:
 
 def _write(
     database: sqlite3.Connection, at: int, steps: Mapping[str, Step], marks: Iterable[Mark]
+) -> bool:
+    """Return whether there was room for the figures."""
+    try:
+        _write_all(database, at, steps, marks)
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode != sqlite3.SQLITE_FULL:
+            raise
+        return False
+    return True
+
+
+def _write_all(
+    database: sqlite3.Connection, at: int, steps: Mapping[str, Step], marks: Iterable[Mark]
 ) -> None:
     with _transaction(database):
         for span, kept in SPANS.items():
@@ -191,13 +202,13 @@ def _merge_into(database: sqlite3.Connection, key: tuple[str, str], at: int, ste
     )
 
 
-def _drop_oldest(database: sqlite3.Connection) -> int:
-    """Delete the oldest chunks, and return how many."""
-    return database.execute(
+def _drop_oldest(database: sqlite3.Connection) -> None:
+    """Delete the oldest chunks."""
+    database.execute(
         "DELETE FROM chunks WHERE (span, series, at) IN "
         "(SELECT span, series, at FROM chunks ORDER BY at LIMIT ?)",
         (DROPPED_CHUNKS,),
-    ).rowcount
+    )
 
 
 @contextmanager

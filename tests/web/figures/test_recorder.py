@@ -4,6 +4,7 @@ import asyncio
 import os
 import random
 import resource
+import signal
 import stat
 from pathlib import Path
 from typing import Any
@@ -257,8 +258,6 @@ def test_a_quota_of_the_file_size_ends_no_recording(tmp_path: Path) -> None:
     """A full disk: the process may write no file beyond 20 kB."""
     child = os.fork()
     if not child:  # pragma: no cover  # its own process, because the limit cannot be raised again
-        import signal
-
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
         recording = Recording(tmp_path)
