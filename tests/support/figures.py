@@ -1,10 +1,8 @@
 """Statuses with given counters, and a recorder that a test's clock drives."""
 
 import math
-import shutil
 from collections.abc import Iterable
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from memrelay.memory.control.figures_file import FiguresFile, Mark
@@ -58,21 +56,15 @@ class Recording:
 
 def fill_week(root: Path, uids: Iterable[str], now: float) -> None:
     """Record a week with a bad night: a jam, dead letters, no worker, and a server that was off."""
-    # There, a commit need not wait for a disk.
-    with TemporaryDirectory(dir="/dev/shm") as folder:
-        _fill(FiguresFile(Path(folder)), uids, int(now) // 60 * 60)
-        shutil.copy(FiguresFile(Path(folder)).path, FiguresFile(root).path)
-
-
-def _fill(file: FiguresFile, uids: Iterable[str], last: int) -> None:
+    last = int(now) // 60 * 60
+    recorded = dict[int, dict[str, dict[str, float]]]()
     for minutes in (*range(7 * 1440, 1440, -10), *range(1440, 0, -1)):
         if 300 < minutes < 340:
             continue
         at, length = last - 60 * minutes, 10 if minutes > 1440 else 1
-        step = _make_step(at, minutes, length)
-        marks = [Mark(at, "backup", "")] if minutes in (700, 2140) else []
-        marks += [Mark(at, "restart", "host:1")] if minutes == 610 else []
-        file.add(at, dict.fromkeys((ALL, *uids), step), marks)
+        recorded[at] = dict.fromkeys((ALL, *uids), _make_step(at, minutes, length))
+    marks = [Mark(last - 60 * minutes, "backup", "") for minutes in (700, 2140)]
+    FiguresFile(root).add(recorded, [*marks, Mark(last - 60 * 610, "restart", "host:1")])
 
 
 def _make_step(at: int, minutes: int, length: int) -> dict[str, float]:

@@ -30,7 +30,9 @@ def wait_for_text(web_system: WebSystem, path: str, text: bytes) -> Answer:
         page = web_system.get(path)
         return page if text in page.body else None
 
-    return wait_for(find, f"{path} shows {text!r}")
+    page = wait_for(find, f"{path} shows {text!r}")
+    assert page is not None
+    return page
 
 
 def list_done(page: Answer) -> list[str]:

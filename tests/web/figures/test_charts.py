@@ -9,7 +9,7 @@ from memrelay.web.figures.reading import Recorded
 from tests.support.figures import START
 
 DAY_S = 86_400
-QUIET: Step = {"seconds": 60.0, "done": 6.0, "waiting": 0.0, "dead": 0.0}
+QUIET = {"seconds": 60.0, "done": 6.0, "waiting": 0.0, "dead": 0.0}
 
 
 def draw_day(steps: dict[int, Step], *marks: Mark, **normal: float) -> FigureView:
@@ -56,7 +56,7 @@ def test_columns_without_a_record_are_gaps() -> None:
 
 
 def test_the_worst_state_of_a_column_is_highlighted() -> None:
-    steps = dict.fromkeys(range(60, 300), QUIET)
+    steps: dict[int, Step] = dict.fromkeys(range(60, 300), QUIET)
     steps[100] = QUIET | {"dead": 3.0, "unserved_s": 60.0}
     steps[150] = QUIET | {"dead": 2.0}
     steps[200] = QUIET | {"waiting": 5000.0}
@@ -74,7 +74,7 @@ def test_the_worst_state_of_a_column_is_highlighted() -> None:
 
 
 def test_steps_close_to_each_other_are_one_event() -> None:
-    steps = dict.fromkeys(range(60, 300), QUIET)
+    steps: dict[int, Step] = dict.fromkeys(range(60, 300), QUIET)
     for minutes in (100, 103, 105, 150):
         steps[minutes] = QUIET | {"dead": 1.0}
 

@@ -122,7 +122,7 @@ def test_a_key_sees_the_figures_of_its_pipelines() -> None:
             mine: {"done": 2.0},
             other: {"done": 5.0},
         }
-        FiguresFile(web_system.system.root).add(at, steps)
+        FiguresFile(web_system.system.root).add({at: steps})
         key = make_key(web_system.system.root, "read", pipelines=(mine,))
         writer = make_key(web_system.system.root, "write", pipelines=(mine,))
         wait_for(lambda: web_system.get("/v1/figures").status == 401, "a key is required")
