@@ -61,7 +61,7 @@ COLORS = 6
 class Name(NamedTuple):
     """A user, an agent or a thread in a list. `title` is the name of a user, the block of an agent.
 
-    `records` is None if they are not counted, and `has_more` tells that there are more.
+    `records` is None if they are not counted. `has_more` is true if there are more of them.
     """
 
     name: str
