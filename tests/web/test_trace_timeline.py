@@ -159,12 +159,12 @@ def test_a_retry_has_a_pause_and_a_large_batch_its_size() -> None:
         ("Batch", "with 119 others"),
         ("Commit", "with 119 others"),
         ("Publish", ""),
-        ("Pause before a retry", ""),
+        ("Pause before the next attempt", ""),
         ("Batch", ""),
         ("Commit", ""),
         ("Publish", ""),
     ]
-    assert found.summary == "97 % of 1.01 s was the pause before a retry."
+    assert found.summary == "97 % of 1.01 s was the pause before the next attempt."
     assert found.total_ms == 1011.0
 
 

@@ -1,5 +1,6 @@
 """The page of one message: the tree of its messages, its records, and its dead letter."""
 
+import asyncio
 import time
 from collections import defaultdict
 from collections.abc import Sequence
@@ -89,19 +90,19 @@ async def _trace_values(request: web.Request, served: Served) -> dict[str, Any]:
     cascade = await read_messages(services.line, served, entry)
     letter = await services.catalog.dead_letters.find_of_entry(uid, entry)
     searched = find_records(request, served, entry, cascade.messages, TIMEOUT_S)
-    written, fault = await attempt(request, uid, searched)
-    parked, _ = await attempt(request, uid, find_waiting(request, served, entry, TIMEOUT_S))
+    (written, fault), (parked, _), (timings, _) = await asyncio.gather(
+        attempt(request, uid, searched),
+        attempt(request, uid, find_waiting(request, served, entry, TIMEOUT_S)),
+        attempt(request, uid, read_timings(request, uid, entry, TIMEOUT_S)),
+    )
     records = written.records if written else []
     arrived_ms = int(entry.partition("-")[0])
     published = [one.published_at_ms for one in cascade.messages]
     found = [letter] if letter else []
     rows = await read_rows(services.catalog.dead_letters, found)
     delivers = await _has_endpoints(request, uid)
-    timings, _ = await attempt(request, uid, read_timings(request, uid, entry, TIMEOUT_S))
     guids = [record["guid"] for record in records] if delivers else []
-    looked_up = find_deliveries(request, uid, guids, TIMEOUT_S)
-    deliveries, _ = await attempt(request, uid, looked_up)
-    sources = Sources(timings, deliveries or ())
+    sources = Sources(timings, await _read_deliveries(request, uid, guids))
     timeline = make_timeline(served.bundle, entry, cascade.messages, sources)
     return {
         "uid": uid,
@@ -128,6 +129,15 @@ async def _trace_values(request: web.Request, served: Served) -> dict[str, Any]:
         "caller": get_caller(request),
         "wait_s": services.options.max_wait_s,
     }
+
+
+async def _read_deliveries(
+    request: web.Request, uid: str, guids: Sequence[str]
+) -> list[dict[str, Any]]:
+    """Return the deliveries of records; none while the pipeline does not answer."""
+    looked_up = find_deliveries(request, uid, guids, TIMEOUT_S)
+    deliveries, _ = await attempt(request, uid, looked_up)
+    return deliveries or []
 
 
 class Bar(NamedTuple):
