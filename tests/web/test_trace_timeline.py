@@ -117,6 +117,8 @@ def test_the_tries_of_a_delivery_follow_the_message(slow_system: WebSystem) -> N
         page = wait_for(find, "the trace shows the try")
 
     assert "Delivery, try 1 record.created" in page
+    failed = slow_system.get(f"/pipelines/{uid}/messages?state=failed")
+    assert "failed deliveries" in text_of(failed)
 
 
 def test_a_message_that_the_worker_no_longer_knows_shows_its_published_messages() -> None:

@@ -52,7 +52,7 @@ class Step(NamedTuple):
 class Timeline(NamedTuple):
     """The steps in order. `total_ms` is the end of the last one that is no delivery.
 
-    `summary` names the longest part, "" if there is none. `note` tells what is missing.
+    `summary` names the longest part, "" if there is none. `note` states the missing part.
     """
 
     steps: list[Step]
@@ -62,7 +62,7 @@ class Timeline(NamedTuple):
 
 
 class Sources(NamedTuple):
-    """What is known of the times of a message: the output of `message_timings.list` or None, and
+    """The known times of a message: the output of `message_timings.list` or None, and
     the deliveries of its records with their tries.
     """
 
