@@ -86,7 +86,7 @@ RECORDS: tuple[Json, ...] = (
         "tags": ["release"],
     },
     {
-        "content": '{"order": 4711, "customer": "Ada Lovelace", "items": [{"sku": "TEA-GREEN",'
+        "content": '{"order": 4711, "customer": "Ada Lovelace", "items": [{"sku": "GREENTEA",'
         ' "count": 2, "price": 4.5}, {"sku": "CUP", "count": 1, "price": 12}], "paid": true,'
         ' "note": null}',
         "kind": "event",
@@ -117,7 +117,11 @@ VIEWS = [
     {"name": "facts", "per": "owner", "show": {"latest": "key"}},
     {"name": "everything", "per": "owner", "show": {"top": {"by": "created_at", "order": "desc"}}},
 ]
-POLICY = {"name": "strangers wait", "match": {"filter": {"source": {"eq": "stranger"}}}, "action": "review"}
+POLICY = {
+    "name": "strangers wait",
+    "match": {"filter": {"source": {"eq": "stranger"}}},
+    "action": "review",
+}
 REDACT = {"name": "cards", "match": {"find": "credit_card"}, "action": "redact"}
 
 
@@ -172,7 +176,11 @@ def _send_messages(web_system: WebSystem, uid: str) -> dict[str, str]:
         lambda: len(found := ask(web_system.url, "GET", letters).json["items"]) > 1 and found,
         "the dead letters",
     )
-    return {"entry": entry, "letter": letter["id"], "reason": quote(letter["error"].splitlines()[0])}
+    return {
+        "entry": entry,
+        "letter": letter["id"],
+        "reason": quote(letter["error"].splitlines()[0]),
+    }
 
 
 def _send_webhooks(web_system: WebSystem, uid: str) -> dict[str, str]:

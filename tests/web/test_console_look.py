@@ -19,7 +19,9 @@ from memrelay.web.console.frame import make_templates
 from memrelay.web.console.icons import find_state
 from memrelay.web.console.terms import TERMS
 
-ORDER = '{"order": 4711, "items": [{"sku": "TEA"}, {"sku": "CUP"}], "to": {"city": "Rome"}, "no": null}'
+ORDER = (
+    '{"order": 4711, "items": [{"sku": "TEA"}, {"sku": "CUP"}], "to": {"city": "Rome"}, "no": null}'
+)
 
 
 @pytest.mark.parametrize(
@@ -79,7 +81,8 @@ def test_each_term_has_one_plain_sentence_or_more() -> None:
 
 
 @pytest.mark.parametrize(
-    ("word", "state"), [("delivered", "done"), ("refused", "failed"), ("<b>", ""), ("off", "paused")]
+    ("word", "state"),
+    [("delivered", "done"), ("refused", "failed"), ("<b>", ""), ("off", "paused")],
 )
 def test_a_state_has_one_of_five_colors(word: str, state: str) -> None:
     assert find_state(word) == state
