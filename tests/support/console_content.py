@@ -138,6 +138,7 @@ def _addresses(uid: str, guid: str, entry: str, letter: str) -> dict[str, str]:
         "Memory": f"{base}/memory",
         "Search": f"{base}/memory?q=setting+the+usrname&compare=fts",
         "Record": f"{base}/memory/{guid}",
+        "Messages": f"{base}/messages",
         "Message trace": f"{base}/messages/{entry}",
         "Dead letters": "/dead-letters",
         "Dead letter": f"/dead-letters/{uid}/{letter}",

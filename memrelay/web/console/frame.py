@@ -147,9 +147,10 @@ def _read_asset(file: Path) -> Asset:
     return Asset(body, CONTENT_TYPES[file.suffix], sha256(body).hexdigest()[:16])
 
 
+# By their paths below the folder, such as `console.css` and `editor/editor.js`.
 ASSETS = {
-    file.name: _read_asset(file)
-    for file in sorted(STATIC_FOLDER.iterdir())
+    file.relative_to(STATIC_FOLDER).as_posix(): _read_asset(file)
+    for file in sorted(STATIC_FOLDER.rglob("*"))
     if file.suffix in CONTENT_TYPES
 }
 
@@ -446,7 +447,7 @@ async def show_overview(request: web.Request) -> web.Response:
     return redirect(request, "/")
 
 
-@routes.get("/static/{name}")
+@routes.get(r"/static/{name:([a-z]+/)?[^/]+}")
 @documented(
     {200: "The file.", 304: "The file has not changed."}, media_type=ANY, ident="assets.static"
 )
