@@ -1,6 +1,4 @@
-"""The pages of the pipeline editor in Chromium: made from a template, by keyboard, by drag, in JSON,
-checked, tried and deployed.
-"""
+"""The pipeline editor in Chromium: from a template, by keyboard, by drag, and in JSON."""
 
 import hmac
 from collections.abc import Iterator
@@ -124,9 +122,7 @@ def test_issues_of_github_are_remembered_and_sent_on(
         return [one["content"] for one in answer.json["items"]] if answer.status == 200 else []
 
     wait_for(is_served, "the webhook is accepted")
-    wait_for(
-        lambda: read_contents() == ["ada/tea: The kettle leaks"], "the issue is a record"
-    )
+    wait_for(lambda: read_contents() == ["ada/tea: The kettle leaks"], "the issue is a record")
 
 
 def test_a_pipeline_is_made_by_keyboard(browser: Browser, web_system: WebSystem) -> None:
