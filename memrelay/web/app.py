@@ -3,6 +3,7 @@
 import asyncio
 import importlib
 import re
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from errno import EADDRINUSE
 from functools import partial
@@ -27,6 +28,7 @@ from memrelay.pipelines.secret_references import SecretResolver
 from memrelay.web.api import (
     blocks,
     dead_letters,
+    figures,
     health,
     keys,
     messages,
@@ -54,6 +56,8 @@ from memrelay.web.console.frame import (
     show_missing_page,
 )
 from memrelay.web.console.shared_reads import STATES, STATUS, PipelineStates
+from memrelay.web.figures.reading import FIGURES, Figures
+from memrelay.web.figures.recorder import Recorder
 from memrelay.web.mcp.change_reader import Bus, ChangeReaders
 from memrelay.web.mcp.transports import routes as mcp
 from memrelay.web.mcp.transports.bridge import EXCHANGES, end_exchanges
@@ -109,6 +113,7 @@ JWKS_FOLDER = "jwks"
 MODEL_ROUTES = ("memrelay.web.api.replays",)
 ROUTE_MODULES = (
     health,
+    figures,
     pipelines,
     blocks,
     tries,
@@ -313,6 +318,7 @@ def make_app(services: Services) -> web.Application:
         Bus(services.requester, services.channels, services.options.call_timeout_s)
     )
     app[STATUS] = CachedRead(partial(read_status, services.catalog, services.line))
+    app[FIGURES] = Figures(services.catalog.root, services.catalog)
     app[TEMPLATES] = make_templates(options.base_path)
     app[STATES] = PipelineStates(services.line, services.catalog)
     app[PAGES] = index_pages([*pages.ALL, documents.PAGE])
@@ -333,13 +339,22 @@ def make_app(services: Services) -> web.Application:
         move_below(app, options.base_path)
     if oauth is not None:
         oauth.register_metadata(app)
-    app.cleanup_ctx.append(watch_callers)
+    app.cleanup_ctx.extend((watch_callers, record_figures))
     app.on_response_prepare.extend(
         (add_request_id, add_security_headers, explain_failed_expectation)
     )
     app.on_shutdown.extend((close_listeners, mcp.end_streams, end_exchanges))
     app.on_cleanup.extend((close_applications, close_tries))
     return app
+
+
+async def record_figures(app: web.Application) -> AsyncIterator[None]:
+    """Record the figures while the application runs."""
+    recorder = Recorder(app[SERVICES].catalog.root, app[STATUS].get)
+    running = asyncio.create_task(recorder.run())
+    yield
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
 
 
 def move_below(app: web.Application, base_path: str) -> None:

@@ -90,6 +90,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/figures": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Show recorded rates, latencies, sizes and faults of all pipelines of the key, or of one. */
+        get: operations["figures.figures"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/keys": {
         parameters: {
             query?: never;
@@ -2622,6 +2639,40 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/pipelines/{uid}/records/subjects": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** List the users, agents or threads that the records of a store name, by name. */
+        post: operations["records.subjects"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/pipelines/{uid}/records/timeline": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Return all records of a user, an agent or a thread, the newest first, in pages. */
+        post: operations["records.timeline"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/pipelines/{uid}/records/touch": {
         parameters: {
             query?: never;
@@ -5043,6 +5094,15 @@ export interface components {
             /** Total */
             total: number;
         };
+        /** @description An event: `deploy`, `restart` or `backup`. `subject` says of what, "" if it is hidden. */
+        FigureMark: {
+            /** At */
+            at: string;
+            /** Kind */
+            kind: string;
+            /** Subject */
+            subject: string;
+        };
         /** @description Numbers of erased data in the store. records.erasures reports the rest. */
         Forgotten: {
             /** Records */
@@ -5579,6 +5639,13 @@ export interface components {
         KeyDeleted: {
             /** Deleted */
             deleted: boolean;
+        };
+        /** @description The number of records of a kind. */
+        KindCount: {
+            /** Kind */
+            kind: string;
+            /** Records */
+            records: number;
         };
         /** @description The entries found, best first. */
         Knowledge: {
@@ -6514,6 +6581,10 @@ export interface components {
             handler_s: number;
             /** Duplicates */
             duplicates: number;
+            /** Changes */
+            changes: number;
+            /** Searches */
+            searches: number;
             /** Retried */
             retried: number;
             /** Waiting */
@@ -7083,6 +7154,34 @@ export interface components {
             valid_to: string | null;
             /** Version */
             version: string;
+        };
+        /**
+         * @description Recorded figures. The lists in `figures` have a value for each time in `at`.
+         *
+         *     `done`, `dead`, `changes`, `searches`, `delivered`, `undelivered` and `seconds` are counts and
+         *     times of the step; the others are its highest value, and of `disk_free_bytes` its lowest.
+         */
+        RecordedFigures: {
+            /** From */
+            from: string;
+            /** Span */
+            span: string;
+            /** Step S */
+            step_s: number;
+            /** At */
+            at: string[];
+            /** Until */
+            until: string;
+            /** Figures */
+            figures: {
+                [key: string]: (number | null)[];
+            };
+            /** Normal */
+            normal: {
+                [key: string]: number;
+            };
+            /** Marks */
+            marks: components["schemas"]["FigureMark"][];
         };
         /** @description How many deliveries are sent again. */
         Redelivered: {
@@ -7704,6 +7803,22 @@ export interface components {
             /** Cursor */
             cursor?: string;
         };
+        /** @description A user, an agent or a thread. */
+        Subject: {
+            /** Name */
+            name: string;
+            /** Records */
+            records: number;
+            /** Has More */
+            has_more: boolean;
+        };
+        /** @description Subjects by name. */
+        SubjectList: {
+            /** Items */
+            items: components["schemas"]["Subject"][];
+            /** After */
+            after: string | null;
+        };
         /** @description A test that goes out like any other delivery. */
         TestSent: {
             /** Delivery */
@@ -7750,6 +7865,27 @@ export interface components {
              * Format: date-time
              */
             last_at: string;
+        };
+        /** @description Records of a subject, the newest first. Later pages have no counts and times. */
+        Timeline: {
+            /** Items */
+            items: components["schemas"]["TimelineRecord"][];
+            /** Next Cursor */
+            next_cursor: string | null;
+            /** Kinds */
+            kinds: components["schemas"]["KindCount"][];
+            /** First At */
+            first_at: string | null;
+            /** Last At */
+            last_at: string | null;
+            /** Is Whole */
+            is_whole: boolean;
+        };
+        /** @description A record of a subject. */
+        TimelineRecord: {
+            record: components["schemas"]["RecordView"];
+            /** Cursor */
+            cursor: string;
         };
         /**
          * @description A part of the time of a message. `start_ms` counts from its arrival.
@@ -9823,6 +9959,31 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["AcceptedMessage"];
+                };
+            };
+        };
+    };
+    "figures.figures": {
+        parameters: {
+            query?: {
+                /** @description `day` (the default): one-minute steps. `week`: ten-minute steps. */
+                span?: "day" | "week";
+                /** @description Only this pipeline, by its uid. */
+                pipeline?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The figures of the span. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RecordedFigures"];
                 };
             };
         };
@@ -19977,6 +20138,124 @@ export interface operations {
                 };
                 content: {
                     "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "records.subjects": {
+        parameters: {
+            query?: {
+                /** @description The memory_id of one of the bundle's stores. The default is the first store. */
+                store?: string;
+            };
+            header?: never;
+            path: {
+                /** @description The pipeline's uid. */
+                uid: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": {
+                    /**
+                     * Sort
+                     * @description The sort of subject. Users are owners or have a scope `user:`, agents have a scope `agent:`,
+                     *     and threads have turns or a scope `session:`.
+                     * @default user
+                     * @enum {string}
+                     */
+                    sort?: "user" | "agent" | "thread";
+                    /**
+                     * Beginning
+                     * @description Only names that begin with this text.
+                     * @default
+                     */
+                    beginning?: string;
+                    /**
+                     * Limit
+                     * @description The maximum number of subjects.
+                     * @default 50
+                     */
+                    limit?: number;
+                    /**
+                     * After
+                     * @description Only names that come after this one: the `after` of the page before.
+                     * @default
+                     */
+                    after?: string;
+                };
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SubjectList"];
+                };
+            };
+        };
+    };
+    "records.timeline": {
+        parameters: {
+            query?: {
+                /** @description The memory_id of one of the bundle's stores. The default is the first store. */
+                store?: string;
+            };
+            header?: never;
+            path: {
+                /** @description The pipeline's uid. */
+                uid: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /**
+                     * Name
+                     * @description The name of the user, agent or thread.
+                     */
+                    name: string;
+                    /**
+                     * Sort
+                     * @description The sort of subject.
+                     * @default user
+                     * @enum {string}
+                     */
+                    sort?: "user" | "agent" | "thread";
+                    /**
+                     * Kind
+                     * @description Only records of this kind.
+                     * @default
+                     */
+                    kind?: string;
+                    /**
+                     * Limit
+                     * @description The maximum number of records. A page of long records may have fewer.
+                     * @default 50
+                     */
+                    limit?: number;
+                    /**
+                     * Cursor
+                     * @description The `next_cursor` of the previous page, or the `cursor` of a record.
+                     * @default
+                     */
+                    cursor?: string;
+                };
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Timeline"];
                 };
             };
         };

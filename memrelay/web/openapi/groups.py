@@ -119,6 +119,7 @@ GROUPS = {
     "codebolt_data": Group("Codebolt data", APIS, "The key-value and event log API of Codebolt."),
     "codebolt_graphs": Group("Codebolt graphs", APIS, "The knowledge graph API of Codebolt."),
     "keys": Group("Keys", SERVER, "List, create and revoke keys."),
+    "figures": Group("Figures", SERVER, "Show the recorded figures of a day or a week."),
     "health": Group("Health", SERVER, "Liveness, readiness, status and metrics."),
     "console": Group("Console", SERVER, "The pages of the console, with login and logout."),
 }

@@ -698,6 +698,8 @@ class PipelineStatus(_InputCount):
     paused: str
     handler_s: float
     duplicates: int
+    changes: int
+    searches: int
     retried: int
     waiting: int
     deferred_calls: int
@@ -722,3 +724,33 @@ class Status(TypedDict):
     storage: NotRequired[Storage]
     workers: list[WorkerStatus]
     pipelines: list[PipelineStatus]
+
+
+@exact
+class FigureMark(TypedDict):
+    """An event: `deploy`, `restart` or `backup`. `subject` says of what, "" if it is hidden."""
+
+    at: str
+    kind: str
+    subject: str
+
+
+# `from` is a keyword, so a class cannot declare it.
+_Since = TypedDict("_Since", {"from": str})
+
+
+@exact
+class RecordedFigures(_Since):
+    """Recorded figures. The lists in `figures` have a value for each time in `at`.
+
+    `done`, `dead`, `changes`, `searches`, `delivered`, `undelivered` and `seconds` are counts and
+    times of the step; the others are its highest value, and of `disk_free_bytes` its lowest.
+    """
+
+    span: str
+    step_s: int
+    at: list[str]
+    until: str
+    figures: dict[str, list[float | None]]
+    normal: dict[str, float]
+    marks: list[FigureMark]
