@@ -34,6 +34,7 @@ from memrelay.web.api import (
     messages,
     operations,
     pipelines,
+    tries,
     webhook_requests,
     webhooks,
 )
@@ -41,6 +42,7 @@ from memrelay.web.api.deployments import Deployments
 from memrelay.web.api.directory import Directory
 from memrelay.web.api.listener import LISTENERS, close_listeners
 from memrelay.web.api.status import read_status
+from memrelay.web.api.try_process import TRIES, Tries, close_tries
 from memrelay.web.auth.access import identify_caller, refuse_undeclared
 from memrelay.web.auth.authorizer import Authorizer, TokenRows, TokenVerifier
 from memrelay.web.auth.revocation import OPEN_REQUESTS, watch_callers
@@ -114,6 +116,7 @@ ROUTE_MODULES = (
     figures,
     pipelines,
     blocks,
+    tries,
     messages,
     webhooks,
     webhook_requests,
@@ -309,7 +312,7 @@ def make_app(services: Services) -> web.Application:
     )
     app[SERVICES], app[OPTIONS], app[TRAFFIC] = services, options, services.traffic
     app[LISTENERS], app[OPEN_REQUESTS] = set(), {}
-    app[GRAPHS], app[ACTIVITIES] = {}, {}
+    app[GRAPHS], app[ACTIVITIES], app[TRIES] = {}, {}, Tries()
     app[EXCHANGES], app[APPLICATIONS] = set(), LazyApplications()
     app[mcp.READERS] = ChangeReaders(
         Bus(services.requester, services.channels, services.options.call_timeout_s)
@@ -341,7 +344,7 @@ def make_app(services: Services) -> web.Application:
         (add_request_id, add_security_headers, explain_failed_expectation)
     )
     app.on_shutdown.extend((close_listeners, mcp.end_streams, end_exchanges))
-    app.on_cleanup.append(close_applications)
+    app.on_cleanup.extend((close_applications, close_tries))
     return app
 
 

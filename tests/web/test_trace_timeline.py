@@ -155,7 +155,7 @@ def test_a_retry_has_a_pause_and_a_large_batch_its_size() -> None:
     found = make_timeline(bundle, entry, (), Sources({"batches": batches, "calls": ()}))
 
     assert [(step.what, step.detail) for step in found.steps] == [
-        ("Wait for a batch", ""),
+        ("Wait for the worker", ""),
         ("Batch", "with 119 others"),
         ("Commit", "with 119 others"),
         ("Publish", ""),

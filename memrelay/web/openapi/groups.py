@@ -13,6 +13,7 @@ SECTIONS = (PIPELINES, RECORDS, MODELS, AGENTS, RECIPES, APIS, SERVER)
 PACKAGES = {"memrelay.web.console": "console", "memrelay.web.mcp": "mcp"}
 MODULES = {
     "memrelay.web.api.replays": "inputs",
+    "memrelay.web.api.tries": "pipelines",
     "memrelay.web.api.webhook_requests": "webhooks",
     "memrelay.web.trace.trace": "messages",
     "memrelay.web.trace.search_route": "messages",

@@ -118,6 +118,7 @@ async def search_messages(
     query: Query,
     after: Place | None,
     limit: int,
+    *,
     parked: frozenset[str] = frozenset(),
 ) -> SearchPage:
     """Return the messages that match a query. `parked` are the entries with a message that waits

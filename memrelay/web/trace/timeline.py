@@ -146,7 +146,7 @@ class _Builder:
         elif not is_first and not calls and self._is_held(batch):
             yield Step(WAIT, "Held by flow control", before_ms, gap_ms, detail="wf_flow")
         else:
-            yield Step(WAIT, "Wait for a batch", before_ms, gap_ms)
+            yield Step(WAIT, "Wait for the worker", before_ms, gap_ms)
 
     def _is_held(self, batch: Mapping[str, Any]) -> bool:
         """Return whether the first agent of a batch has `wf_flow`."""

@@ -337,6 +337,7 @@ def answer_all(
     answer_bytes: int,
     now_ms: int,
     find_rehearsals: Callable[[Plan], Any] = no_rehearsals,
+    *,
     find_timings: Callable[[str, str], Any] = no_timings,
 ) -> list[bytes | None]:
     """Return the answers of the first queries, until their time is over.

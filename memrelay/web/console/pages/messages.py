@@ -38,7 +38,9 @@ async def messages(request: web.Request, served: Served) -> dict[str, Any]:
             request, served.deployed.uid, find_parked(request, served, TIMEOUT_S)
         )
         fault = f"{missing} Messages that wait for flow control are missing." if missing else ""
-        page = await search_messages(request, served, query, after, MAX_HITS, parked or frozenset())
+        page = await search_messages(
+            request, served, query, after, MAX_HITS, parked=parked or frozenset()
+        )
     filters = {name: value for name, value in given.items() if value}
     names = {name for one in list_agents(served.bundle) for name in (one.name, one.alias)}
     following = urlencode(filters | {"cursor": page.cursor or ""})
