@@ -61,7 +61,7 @@ def test_the_axis_has_the_zone_of_the_viewer(browser: Browser, web_system: WebSy
     labels = []
     for zone in ("UTC", "Asia/Kolkata"):
         with open_page(browser, web_system, "/status", timezone_id=zone) as page:
-            labels.append(page.locator(".chart").first.locator(".tick").all_inner_texts())
+            labels.append(page.locator(".chart").first.locator(".tick").all_text_contents())
 
     assert [text[3:] for text in labels[0]] == ["00"] * len(labels[0])
     assert [text[3:] for text in labels[1]] == ["30"] * len(labels[1])
