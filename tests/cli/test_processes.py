@@ -54,6 +54,7 @@ CALLS = {
     "memory-tool": 'memory-tool read first {"command":"stores"} --agent a1',
     "changes": "changes list first",
     "waiting-messages": "waiting-messages list first",
+    "message-timings": "message-timings list first 1780000000000-0",
     "inputs": "inputs list first",
     "policies": "policies list first",
     "policy": "policy scan first",

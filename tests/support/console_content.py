@@ -70,7 +70,7 @@ def open_console() -> Iterator[Opened]:
 def post(web_system: WebSystem, path: str, body: Json) -> Any:
     """Send JSON and return the JSON of the answer, which must be a success."""
     answer = ask(web_system.url, "POST", path, body)
-    assert answer.status in (200, 201, 202), answer
+    assert answer.status in (200, 201, 202, 204), answer
     return answer.json
 
 
@@ -128,16 +128,19 @@ def _endpoint_addresses(web_system: WebSystem, uid: str) -> dict[str, str]:
 def _addresses(uid: str, guid: str, entry: str, letter: str) -> dict[str, str]:
     base = f"/pipelines/{uid}"
     return {
-        "Pipelines": "/",
+        "Home": "/",
+        "Pipelines": "/pipelines",
         "Find": "/find?q=meeting",
         "Status": "/status",
         "Keys": "/keys",
         "API reference": "/docs",
         "API group": "/docs/records",
         "Overview": base,
+        "Figures": f"{base}/figures",
         "Memory": f"{base}/memory",
         "Search": f"{base}/memory?q=setting+the+usrname&compare=fts",
         "Record": f"{base}/memory/{guid}",
+        "Messages": f"{base}/messages",
         "Message trace": f"{base}/messages/{entry}",
         "Dead letters": "/dead-letters",
         "Dead letter": f"/dead-letters/{uid}/{letter}",

@@ -1902,6 +1902,40 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/pipelines/{uid}/message_timings": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List when the worker ran a message: batches, blocks, commits and calls of services. */
+        get: operations["message_timings.list"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/pipelines/{uid}/messages": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Search the messages of a pipeline by text, agent, state, swarm and time. */
+        get: operations["messages.search"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/pipelines/{uid}/messages/{entry}": {
         parameters: {
             query?: never;
@@ -3479,10 +3513,36 @@ export interface components {
             trace: components["schemas"]["Trace"];
             meta: components["schemas"]["Meta"];
         };
+        /** @description A batch that ran the message, or a later step of it. A retry has a further batch. */
+        BatchTimingView: {
+            /** Id */
+            id: string;
+            /** Inputs */
+            inputs: number;
+            /** Began At Ms */
+            began_at_ms: number;
+            /** Took Ms */
+            took_ms: number;
+            /** Commit Ms */
+            commit_ms: number;
+            /** Published Ms */
+            published_ms: number | null;
+            /** Blocks */
+            blocks: components["schemas"]["BlockTimingView"][];
+        };
         /** @description An episode that has begun. */
         BegunEpisode: {
             /** Id */
             id: string;
+        };
+        /** @description One call of a block in a batch. */
+        BlockTimingView: {
+            /** Agent */
+            agent: string;
+            /** Start Ms */
+            start_ms: number;
+            /** Took Ms */
+            took_ms: number;
         };
         /** @description The result of a check. `valid` is whether the bundle can be deployed: it has no errors. */
         BundleCheck: {
@@ -3521,6 +3581,23 @@ export interface components {
             code: string;
             /** Message */
             message: string;
+        };
+        /** @description A request of a block to another service, or another call outside of a batch. */
+        CallTimingView: {
+            /** Id */
+            id: string;
+            /** Agent */
+            agent: string;
+            /** Block */
+            block: string;
+            /** Target */
+            target: string;
+            /** Began At Ms */
+            began_at_ms: number;
+            /** Took Ms */
+            took_ms: number;
+            /** Failed */
+            failed: boolean;
         };
         /** @description A record as a proposal would write it. */
         Candidate: {
@@ -4893,6 +4970,51 @@ export interface components {
             /** Items */
             items: components["schemas"]["FactView"][];
         };
+        /**
+         * @description A message that a search found. `state` is processed, waiting, parked or failed.
+         *
+         *     `entry` is the message whose trace has it, empty for one of another pipeline. `reason` and
+         *     `dead_letter` belong to a failed message.
+         */
+        FoundMessage: {
+            /** From */
+            from: string;
+            /** At */
+            at: string;
+            /** State */
+            state: string;
+            /** Entry */
+            entry: string;
+            /** Mid */
+            mid: string;
+            /** Swarm */
+            swarm: string;
+            /** Agent */
+            agent: string;
+            /** Text */
+            text: string;
+            /** Characters */
+            characters: number;
+            /** Reason */
+            reason: string;
+            /** Dead Letter */
+            dead_letter: string | null;
+        };
+        /**
+         * @description A part of the messages that match. `looked` messages were read, the last one of `oldest_at`.
+         *
+         *     `next_cursor` is null at the end.
+         */
+        FoundMessages: {
+            /** Items */
+            items: components["schemas"]["FoundMessage"][];
+            /** Next Cursor */
+            next_cursor: string | null;
+            /** Looked */
+            looked: number;
+            /** Oldest At */
+            oldest_at: string | null;
+        };
         /** @description The value of a key. */
         FoundPair: {
             /** Key */
@@ -5665,7 +5787,19 @@ export interface components {
             /** Version */
             version: string;
         };
-        /** @description What one message led to. `complete` is false if something may be missing. */
+        /** @description The times of a message, of which a worker knows the latest. They end with its process. */
+        MessageTimings: {
+            /** Batches */
+            batches: components["schemas"]["BatchTimingView"][];
+            /** Calls */
+            calls: components["schemas"]["CallTimingView"][];
+        };
+        /**
+         * @description What one message led to. `complete` is false if something may be missing.
+         *
+         *     `took_ms` is the time from the arrival to the end of the timeline, and `slowest` a sentence
+         *     about its longest part.
+         */
         MessageTrace: {
             /** Entry */
             entry: string;
@@ -5676,6 +5810,12 @@ export interface components {
             dead_letter: components["schemas"]["DeadLetterItem"] | null;
             /** Waiting */
             waiting: components["schemas"]["TracedWaiting"][];
+            /** Timeline */
+            timeline: components["schemas"]["TimelineStep"][];
+            /** Took Ms */
+            took_ms: number;
+            /** Slowest */
+            slowest: string;
             /** Complete */
             complete: boolean;
         };
@@ -7387,6 +7527,27 @@ export interface components {
              * Format: date-time
              */
             last_at: string;
+        };
+        /**
+         * @description A part of the time of a message. `start_ms` counts from its arrival.
+         *
+         *     `kind` is wait, run, commit, publish, call, pause or delivery. `agent` is a name.
+         */
+        TimelineStep: {
+            /** Kind */
+            kind: string;
+            /** What */
+            what: string;
+            /** Start Ms */
+            start_ms: number;
+            /** Took Ms */
+            took_ms: number;
+            /** Agent */
+            agent: string;
+            /** Block */
+            block: string;
+            /** Detail */
+            detail: string;
         };
         /** @description What was changed. */
         Touched: {
@@ -16574,6 +16735,76 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ReviewPending"] | components["schemas"]["Dropped"];
+                };
+            };
+        };
+    };
+    "message_timings.list": {
+        parameters: {
+            query: {
+                /** @description The message, like `1780000000000-0`. */
+                entry: string;
+                /** @description The memory_id of one of the bundle's stores. The default is the first store. */
+                store?: string;
+            };
+            header?: never;
+            path: {
+                /** @description The pipeline's uid. */
+                uid: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessageTimings"];
+                };
+            };
+        };
+    };
+    "messages.search": {
+        parameters: {
+            query?: {
+                /** @description Words that all occur in the message, without regard to case. */
+                text?: string;
+                /** @description The alias or name of the agent that published it or failed, or another sender. */
+                agent?: string;
+                /** @description processed, waiting, parked (because of `wf_flow`) or failed. */
+                state?: string;
+                /** @description Only messages on this swarm. */
+                swarm?: string;
+                /** @description Only messages from then on: RFC 3339 or Unix ms. */
+                since?: string;
+                /** @description Only messages before then. */
+                until?: string;
+                /** @description The time zone of times without an offset, such as Europe/Berlin; UTC by default. */
+                zone?: string;
+                /** @description The maximum number of items. */
+                limit?: number;
+                /** @description The `next_cursor` of the previous page. */
+                cursor?: string;
+            };
+            header?: never;
+            path: {
+                /** @description The pipeline's uid. */
+                uid: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The messages that were found, the newest first. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FoundMessages"];
                 };
             };
         };

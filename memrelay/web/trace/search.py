@@ -38,7 +38,7 @@ CURSOR = re.compile(r"([0-9]{1,19})-([0-9]{1,19})-([0-9]{1,3})")
 
 
 class Place(NamedTuple):
-    """Where a message is among all: Unix ms, a number within it, and the number of its source."""
+    """The place of a message: Unix ms, a number within it, and the number of its source."""
 
     ms: int
     number: int
@@ -118,6 +118,7 @@ async def search_messages(
     query: Query,
     after: Place | None,
     limit: int,
+    *,
     parked: frozenset[str] = frozenset(),
 ) -> SearchPage:
     """Return the messages that match a query. `parked` are the entries with a message that waits

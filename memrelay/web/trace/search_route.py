@@ -119,7 +119,7 @@ async def search(request: web.Request) -> web.Response:
     query, limit = parse_query(served, request.query), parse_limit(request, PAGE_SIZE)
     after = parse_after(request.query.get("cursor", ""))
     parked = await find_parked(request, served)
-    page = await search_messages(request, served, query, after, limit, parked)
+    page = await search_messages(request, served, query, after, limit, parked=parked)
     return json_response(
         {
             "items": [to_json(hit) for hit in page.hits],

@@ -11,11 +11,12 @@ from memrelay.web.console.agents import list_agents
 from memrelay.web.console.calls import TIMEOUT_S, attempt
 from memrelay.web.console.frame import Page, PageRoutes
 from memrelay.web.server.errors import BadRequest
+from memrelay.web.trace.deliveries import has_endpoints
 from memrelay.web.trace.search import STATES, SearchPage, search_messages
 from memrelay.web.trace.search_route import CONDITIONS, parse_after, parse_query
 from memrelay.web.trace.waiting import find_parked
 
-PAGE = Page("Messages", "/pipelines/{uid}/messages", menu="pipeline", order=5, parent="Pipelines")
+PAGE = Page("Messages", "/pipelines/{uid}/messages", menu="pipeline", order=7, parent="Pipelines")
 routes = PageRoutes(
     PAGE, query=CONDITIONS | {"cursor": "The place of the last message of the previous part."}
 )
@@ -38,7 +39,9 @@ async def messages(request: web.Request, served: Served) -> dict[str, Any]:
             request, served.deployed.uid, find_parked(request, served, TIMEOUT_S)
         )
         fault = f"{missing} Messages that wait for flow control are missing." if missing else ""
-        page = await search_messages(request, served, query, after, MAX_HITS, parked or frozenset())
+        page = await search_messages(
+            request, served, query, after, MAX_HITS, parked=parked or frozenset()
+        )
     filters = {name: value for name, value in given.items() if value}
     names = {name for one in list_agents(served.bundle) for name in (one.name, one.alias)}
     following = urlencode(filters | {"cursor": page.cursor or ""})
@@ -50,6 +53,8 @@ async def messages(request: web.Request, served: Served) -> dict[str, Any]:
         "oldest": format_time(page.oldest_ms) if page.oldest_ms else "",
         "conditions": urlencode(filters),
         "next": f"?{following}" if page.cursor else "",
+        "delivers": given["state"] == "failed"
+        and await has_endpoints(request, served.deployed.uid),
         "is_continued": bool(request.query.get("cursor")),
         "fault": fault,
         "states": STATES,
