@@ -15,7 +15,9 @@ from memrelay.memory.search.text.languages import DEFAULT_LANGUAGE
 SESSION_ID = "session_id"
 
 
-class _Reads(Reads):
+class NotedReads(Reads):
+    """Notes the reads that operations make for a block."""
+
     def note(self, operation: Operation, tx: Any, given: Any, output: Any) -> None:
         if operation.name in FINDERS:
             found = list(FINDERS[operation.name](tx, output))
@@ -30,7 +32,7 @@ def keep_receipts(handle: Handle, *, only_digests: bool = False) -> Handle:
     """
 
     def call_with_receipts(call: Call, args: Any) -> Any:
-        reads = call.reads = _Reads()
+        reads = call.reads = NotedReads()
         answer = handle(call, args)
         if reads:
             _add(call, reads, only_digests)

@@ -9,6 +9,7 @@ from pydantic.errors import PydanticInvalidForJsonSchema, PydanticUserError
 from memrelay.blocks.contract import AsyncBlock, Block
 from memrelay.blocks.reference import describe
 from memrelay.blocks.registry import ListedBlock, built_in_blocks, find_block, list_blocks
+from memrelay.blocks.sources import list_folders
 from memrelay.pipelines.bundle import MEMORY_ID
 
 Schema = dict[str, Any]
@@ -57,6 +58,11 @@ def list_catalog() -> list[CatalogBlock]:
     names = {one.name for one in built_in}
     others = [listed for listed in list_blocks() if listed.name not in names and not listed.fault]
     return [*built_in, *(own for listed in others if (own := _describe_own(listed)) is not None)]
+
+
+def list_block_folders() -> list[str]:
+    """Return the folders of `blocks.paths`."""
+    return [str(one.absolute()) for one in list_folders()]
 
 
 @cache

@@ -5,7 +5,6 @@ socket and start no program.
 """
 
 import os
-import resource
 import sys
 import time
 from collections.abc import Sequence
@@ -28,6 +27,7 @@ from memrelay.rehearsal.difference import compare, leave_out_unrehearsed
 from memrelay.rehearsal.questions import ask_sides, check_questions
 from memrelay.rehearsal.report import ReportBuilder, compare_verdicts
 from memrelay.rehearsal.runner import DatedPlan, Flooded, Side
+from memrelay.rehearsal.sandbox import enter_sandbox
 from memrelay.rehearsal.setup import (
     CANDIDATE,
     REPORT,
@@ -44,7 +44,6 @@ from memrelay.worker.without_bus.vectors import Vectors
 MAX_FILE_BYTES = 4 << 30
 # Bytes of the answer to a golden question.
 ANSWER_BYTES = 16 << 20
-REFUSED_EVENTS = ("socket.", "subprocess.", "os.exec", "os.posix_spawn", "os.fork", "os.system")
 # The file with the side that runs.
 PROGRESS = "progress"
 
@@ -163,24 +162,6 @@ def _notes(setup: Setup, plans: Sequence[DatedPlan], candidate: Plan) -> list[st
     return notes
 
 
-def _limit(setup: Setup) -> None:
-    """Give up what a rehearsal must not use."""
-    os.nice(19)
-    for kind, most in (
-        (resource.RLIMIT_AS, setup.memory_bytes),
-        (resource.RLIMIT_CPU, setup.processor_s),
-        (resource.RLIMIT_FSIZE, MAX_FILE_BYTES),
-        (resource.RLIMIT_CORE, 0),
-    ):
-        resource.setrlimit(kind, (most, most))
-    sys.addaudithook(_refuse)
-
-
-def _refuse(event: str, args: tuple[Any, ...]) -> None:
-    if event.startswith(REFUSED_EVENTS):
-        raise PermissionError(f"a rehearsal may not use {event}")
-
-
 def _end_with_worker() -> None:
     """End when the worker is gone, which holds the other end of stdin."""
     os.read(sys.stdin.fileno(), 1)
@@ -191,7 +172,7 @@ def main(folder: Path) -> None:
     """Run the rehearsal of a folder, and write its report."""
     Thread(target=_end_with_worker, daemon=True).start()
     setup = read_setup(folder)
-    _limit(setup)
+    enter_sandbox(setup.memory_bytes, setup.processor_s, MAX_FILE_BYTES, niceness=19)
     use_folders([Path(one) for one in setup.block_folders])
     try:
         report = rehearse(folder)

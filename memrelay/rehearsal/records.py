@@ -57,7 +57,7 @@ def list_untouched(
     touched = {(one.store, one.guid) for one in records}
     missing = [one for one in others if one.is_old and (one.store, one.guid) not in touched]
     return [
-        RunRecord(one.store, one.guid, _find_state(side.stores.get(one.store), one.guid))
+        RunRecord(one.store, one.guid, find_state(side.stores.get(one.store), one.guid))
         for one in missing
     ]
 
@@ -69,8 +69,8 @@ def _touched(store: Store, log: ChangeLog, first: int) -> Iterator[RunRecord]:
         tx.records.versions.flush()
         touched = [str(guid) for (guid,) in tx.connection.execute(TOUCHED, (first,))]
         for guid in touched:
-            state = _find_state(store, guid)
-            birth = _find_birth(tx, guid, state)
+            state = find_state(store, guid)
+            birth = find_birth(tx, guid, state)
             if state is not None or birth <= first:
                 found.append((birth, guid, state))
     for birth, guid, state in sorted(found, key=lambda one: one[:2]):
@@ -80,7 +80,7 @@ def _touched(store: Store, log: ChangeLog, first: int) -> Iterator[RunRecord]:
         yield RunRecord(store.memory_id, guid, state, is_old, number, result_of)
 
 
-def _find_birth(tx: Store, guid: str, state: State | None) -> int:
+def find_birth(tx: Store, guid: str, state: State | None) -> int:
     """Return the change that created a record, as far as its versions are kept."""
     if state is not None and state.number == 1:
         return state.born
@@ -89,7 +89,7 @@ def _find_birth(tx: Store, guid: str, state: State | None) -> int:
     return min(born if state is None else [*born, state.born])
 
 
-def _find_state(store: Store, guid: str) -> State | None:
+def find_state(store: Store, guid: str) -> State | None:
     """Return the present state of a record, None if it is gone."""
     place = next(stored_records(store.connection, " WHERE guid = ?", [guid]), None)
     return None if place is None else place.state

@@ -81,7 +81,7 @@ class Surroundings:
 
 
 @dataclass(slots=True)
-class _OpenCall:
+class OpenCall:
     """A deferred call without a result, and the store that keeps it."""
 
     pending: Pending
@@ -97,7 +97,7 @@ class _Queues:
     todo: deque[Work] = field(default_factory=deque)
     # Retries: a heap of (due, number, input).
     delayed: list[tuple[int, int, Work]] = field(default_factory=list)
-    calls: list[_OpenCall] = field(default_factory=list)
+    calls: list[OpenCall] = field(default_factory=list)
     # By conversation: the deferred call that is open, or whose continuation has not ended.
     holders: dict[str, str] = field(default_factory=dict)
     # By store: when its next message with `wf_flow` may run.
@@ -109,6 +109,8 @@ class Owner:
 
     `epoch` fences earlier owners. Raises StoreFenced if a store has a higher one.
     """
+
+    batch_class = Batch
 
     def __init__(self, surroundings: Surroundings, epoch: int) -> None:
         self._about, plan = surroundings, surroundings.plan
@@ -257,7 +259,11 @@ class Owner:
         work = [todo.popleft() for _ in range(min(len(todo), self._limits.batch))]
         retries = Retries(self._limits, self._kept, self._clock())
         make = partial(
-            Batch, context=self._context, retries=retries, journal=journal, may_wait=False
+            self.batch_class,
+            context=self._context,
+            retries=retries,
+            journal=journal,
+            may_wait=False,
         )
         result = run_batches(make, self._stores, work)
         outcomes = result.outcomes
@@ -306,7 +312,7 @@ class Owner:
         self._replies.expect(f"{pending.pipeline}/{pending.root}", pending.id)
         if pending.is_deferred_call:
             conversation = name_conversation(pending, self._plan)
-            queues.calls.append(_OpenCall(pending, memory_id, conversation))
+            queues.calls.append(OpenCall(pending, memory_id, conversation))
             return
         work = from_pending(pending, self._plan)
         if pending.attempts:
@@ -340,7 +346,7 @@ class Owner:
                 self._schedule(pending, memory_id)
         return bool(self._queues.todo)
 
-    def _find_call(self) -> _OpenCall | None:
+    def _find_call(self) -> OpenCall | None:
         """Return the next deferred call that is due. Calls of a conversation are in order."""
         now_ms, waiting = self._clock(), set[str]()
         for call in self._queues.calls:
@@ -350,7 +356,7 @@ class Owner:
                 return call
         return None
 
-    async def _execute(self, call: _OpenCall) -> None:
+    async def _execute(self, call: OpenCall) -> None:
         """Execute a deferred call and store its result."""
         pending = call.pending
         self._checkpoint("before call")
@@ -365,7 +371,7 @@ class Owner:
             self._queues.holders[call.conversation] = pending.id
             self._queues.todo.append(from_pending(pending, self._plan))
 
-    def _repeat(self, call: _OpenCall, ended: Ended) -> bool:
+    def _repeat(self, call: OpenCall, ended: Ended) -> bool:
         """Put a deferred call off that raised Transient. Return False if it has ended."""
         fault, limits, pending = ended.transient, self._limits, call.pending
         if fault is None:

@@ -3,6 +3,7 @@
 import asyncio
 import importlib
 import re
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from errno import EADDRINUSE
 from functools import partial
@@ -27,11 +28,13 @@ from memrelay.pipelines.secret_references import SecretResolver
 from memrelay.web.api import (
     blocks,
     dead_letters,
+    figures,
     health,
     keys,
     messages,
     operations,
     pipelines,
+    tries,
     webhook_requests,
     webhooks,
 )
@@ -39,6 +42,7 @@ from memrelay.web.api.deployments import Deployments
 from memrelay.web.api.directory import Directory
 from memrelay.web.api.listener import LISTENERS, close_listeners
 from memrelay.web.api.status import read_status
+from memrelay.web.api.try_process import TRIES, Tries, close_tries
 from memrelay.web.auth.access import identify_caller, refuse_undeclared
 from memrelay.web.auth.authorizer import Authorizer, TokenRows, TokenVerifier
 from memrelay.web.auth.revocation import OPEN_REQUESTS, watch_callers
@@ -52,6 +56,8 @@ from memrelay.web.console.frame import (
     show_missing_page,
 )
 from memrelay.web.console.shared_reads import STATES, STATUS, PipelineStates
+from memrelay.web.figures.reading import FIGURES, Figures
+from memrelay.web.figures.recorder import Recorder
 from memrelay.web.mcp.change_reader import Bus, ChangeReaders
 from memrelay.web.mcp.transports import routes as mcp
 from memrelay.web.mcp.transports.bridge import EXCHANGES, end_exchanges
@@ -107,8 +113,10 @@ JWKS_FOLDER = "jwks"
 MODEL_ROUTES = ("memrelay.web.api.replays",)
 ROUTE_MODULES = (
     health,
+    figures,
     pipelines,
     blocks,
+    tries,
     messages,
     webhooks,
     webhook_requests,
@@ -304,12 +312,13 @@ def make_app(services: Services) -> web.Application:
     )
     app[SERVICES], app[OPTIONS], app[TRAFFIC] = services, options, services.traffic
     app[LISTENERS], app[OPEN_REQUESTS] = set(), {}
-    app[GRAPHS], app[ACTIVITIES] = {}, {}
+    app[GRAPHS], app[ACTIVITIES], app[TRIES] = {}, {}, Tries()
     app[EXCHANGES], app[APPLICATIONS] = set(), LazyApplications()
     app[mcp.READERS] = ChangeReaders(
         Bus(services.requester, services.channels, services.options.call_timeout_s)
     )
     app[STATUS] = CachedRead(partial(read_status, services.catalog, services.line))
+    app[FIGURES] = Figures(services.catalog.root, services.catalog)
     app[TEMPLATES] = make_templates(options.base_path)
     app[STATES] = PipelineStates(services.line, services.catalog)
     app[PAGES] = index_pages([*pages.ALL, documents.PAGE])
@@ -330,13 +339,22 @@ def make_app(services: Services) -> web.Application:
         move_below(app, options.base_path)
     if oauth is not None:
         oauth.register_metadata(app)
-    app.cleanup_ctx.append(watch_callers)
+    app.cleanup_ctx.extend((watch_callers, record_figures))
     app.on_response_prepare.extend(
         (add_request_id, add_security_headers, explain_failed_expectation)
     )
     app.on_shutdown.extend((close_listeners, mcp.end_streams, end_exchanges))
-    app.on_cleanup.append(close_applications)
+    app.on_cleanup.extend((close_applications, close_tries))
     return app
+
+
+async def record_figures(app: web.Application) -> AsyncIterator[None]:
+    """Record the figures while the application runs."""
+    recorder = Recorder(app[SERVICES].catalog.root, app[STATUS].get)
+    running = asyncio.create_task(recorder.run())
+    yield
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
 
 
 def move_below(app: web.Application, base_path: str) -> None:

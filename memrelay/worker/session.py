@@ -445,6 +445,8 @@ def _describe_pipeline(plan: Plan, group: Group) -> dict[str, Any]:
         "hash": plan.hash,
         "outbox_bytes": group.outbox_bytes(plan.uid),
         "waiting": group.count_delayed(plan.uid),
+        "changes": group.count_changes(plan),
+        "searches": group.count_searches(plan.uid),
         "errands": group.count_deferred_calls(plan.uid),
         "vectors_todo": group.vectors.backlog(plan.all_stores),
         "vectors_fault": group.vectors.fault,

@@ -225,7 +225,7 @@ def test_a_deletion_is_undone_and_an_erased_record_is_gone_everywhere(
     with open_page(browser, web_system, path, viewport=WINDOW) as page:
         page.get_by_role("button", name="Delete").click()
         deleted = page.locator("#record .deleted")
-        expect(deleted).to_contain_text("Deleted by http", timeout=SOON_MS)
+        expect(deleted).to_contain_text("Deleted by console", timeout=SOON_MS)
         page.locator(".toasts").get_by_role("button", name="Undo").click()
         expect(deleted).to_have_count(0, timeout=SOON_MS)
         assert text_of(web_system, uid, guid) == note

@@ -92,6 +92,11 @@ RULES = {
         ),
         never=(*REDIS, "aiohttp"),
     ),
+    # Nothing imports it: the web server starts it as a program.
+    "dry_run": Allowed(
+        own=("testing", "rehearsal", "worker", "pipelines", "blocks", "memory", "bus"),
+        never=(*REDIS, "aiohttp"),
+    ),
 }
 
 

@@ -11,7 +11,7 @@ YARDSTICK = ROOT / "benchmarks" / "yardstick"  # an exact copy of fixed programs
 PACKAGES = (
     *("guarded_http", "memory", "bus", "agents", "blocks", "pipelines", "worker", "web", "cli"),
     *("tracing", "questions"),
-    *("client", "embedded", "integrations", "capture", "rehearsal", "testing"),
+    *("client", "embedded", "integrations", "capture", "rehearsal", "testing", "dry_run"),
 )
 
 

@@ -449,6 +449,8 @@ INPUTS: dict[str, tuple[Json, ...]] = {
     "records.history": (RECORD,),
     "records.uses": (RECORD,),
     "records.origin": (RECORD,),
+    "records.subjects": ({}, {"sort": "thread"}),
+    "records.timeline": ({"name": "u1"}, {"name": "tester", "sort": "agent", "limit": 1000}),
     "records.undo": ({"since": "0"}, {"source": "tester", "dry_run": True}),
     "records.import": ({"lines": []}, {"lines": "$lines"}, {"lines": "$long_line"}),
     "records.list": ({},),

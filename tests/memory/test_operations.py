@@ -77,6 +77,8 @@ EXPECTED = {
     "receipts.list": ("admin", False),
     "records.uses": ("admin", False),
     "records.origin": ("admin", False),
+    "records.subjects": ("read", False),
+    "records.timeline": ("read", False),
     "records.undo": ("admin", True),
     "waiting_messages.list": ("read", False),
     "message_timings.list": ("read", False),

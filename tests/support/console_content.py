@@ -70,7 +70,7 @@ def open_console() -> Iterator[Opened]:
 def post(web_system: WebSystem, path: str, body: Json) -> Any:
     """Send JSON and return the JSON of the answer, which must be a success."""
     answer = ask(web_system.url, "POST", path, body)
-    assert answer.status in (200, 201, 202), answer
+    assert answer.status in (200, 201, 202, 204), answer
     return answer.json
 
 

@@ -106,7 +106,7 @@ def assert_described(method: str, path: str, answer: Answer) -> None:
     body = gzip.decompress(answer.body) if "content-encoding" in answer.headers else answer.body
     faults = (
         [error.message for error in shape.iter_errors(json.loads(body))]
-        if kind.endswith("json") and body
+        if kind.endswith(("/json", "+json")) and body
         else []
     )
     assert not faults, (

@@ -70,7 +70,7 @@ def show(records: Records, guid: str, part: str = "", **query: Any) -> Answer:
 def links(page: Answer) -> list[str]:
     """Return the addresses in the fields of a record."""
     fields = re.findall(r'<dl class="details">(.*?)</dl>', page.body.decode(), re.DOTALL)[0]
-    return [html.unescape(link) for link in re.findall(r'href="([^"]+)"', fields)]
+    return [html.unescape(link) for link in re.findall(r'<a [^>]*href="([^"]+)"', fields)]
 
 
 def marks(page: Answer, name: str) -> list[str]:

@@ -147,7 +147,7 @@ def test_a_dead_letter_that_is_gone_is_reported_by_the_open_page(web_system: Web
     gone = web_system.get(path, If_None_Match=tag)
 
     assert gone.status == 200
-    assert text_of(gone) == "This dead letter is gone. It was replayed or dropped."
+    assert text_of(gone) == "This dead letter is gone. It was replayed or dropped. All dead letters"
 
 
 def test_open_lists_of_dead_letters_report_that_the_bus_is_gone() -> None:

@@ -43,7 +43,7 @@ def test_before_the_first_key_the_page_states_the_effect_and_the_command() -> No
     assert "memrelay keys create laptop" in page and 'href="/v1/keys"' in page
     assert "<noscript>" in page and "This action needs JavaScript." in page
     # Nothing is chosen that changes data or manages keys, and the key expires.
-    assert re.findall(r'value="([^"]+)"[^>]* checked', page) == ["read"]
+    assert re.findall(r'value="([^"]+)"[^>]* checked', page) == []
     assert re.findall(r'<option value="(\w+)" selected>', page) == ["90d"]
     assert "Tick only what the program needs." in page and "erase records for good" in page
 

@@ -67,7 +67,7 @@ def test_the_rows_of_facts_episodes_procedures_and_users(pipelit: Pipelit) -> No
 
     facts = text_of(show(pipelit))
     assert f"long {'x' * 60}... global world_knowledge 100% 0 " in facts
-    assert 'object {"a":1} global correction 100% 0 ' in facts
+    assert "object a: 1 global correction 100% 0 " in facts
     assert "a1 chat Yes — " in text_of(show(pipelit, "tab=episodes"))
     assert "greet a1 prompt_template 0 50% Yes" in text_of(show(pipelit, "tab=procedures"))
     assert "— telegram:7 7 — 1 " in text_of(show(pipelit, "tab=users"))

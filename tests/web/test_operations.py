@@ -77,6 +77,7 @@ def test_every_operation_has_its_derived_route_and_access(tmp_path: object) -> N
         ("POST", "/records/append"),
         *[("GET", f"/records/{{guid}}/{verb}") for verb in ("history", "uses", "origin")],
         ("POST", "/records/{guid}/restore"),
+        *[("POST", f"/records/{verb}") for verb in ("subjects", "timeline")],
         *[("POST", f"/records/{verb}") for verb in ("import", "erase", "erasures", "embed")],
         ("PUT", "/records"),
         ("GET", "/turns"),

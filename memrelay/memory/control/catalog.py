@@ -160,6 +160,15 @@ class Catalog(ControlRows):
         )
         return [Deployed._make(row) for row in rows]
 
+    async def deployed_since(self, since_ms: int, limit: int) -> list[Deployed]:
+        """Return the versions of all pipelines from a time on (Unix ms), the newest first."""
+        rows = await self._fetch(
+            f"SELECT {_COLUMNS} FROM versions WHERE deployed_at >= ? "
+            "ORDER BY deployed_at DESC LIMIT ?",
+            (since_ms, limit),
+        )
+        return [Deployed._make(row) for row in rows]
+
 
 def _first(rows: Iterable[Iterable[Any]]) -> Deployed | None:
     return next((Deployed._make(row) for row in rows), None)

@@ -304,6 +304,8 @@ class CommitCount:
         self._count, self._lineage = 0, ""
         # The number of the last change and the time of its commit, and those of the open one.
         self._last = self._next = (0, 0)
+        # The number of the last committed change.
+        self.changes = 0
         self.reset()
 
     def reset(self) -> None:
@@ -311,6 +313,7 @@ class CommitCount:
         found = self._connection.execute("SELECT n, lineage, changes FROM commits").get
         self._count, self._lineage, changes = found
         self._last = self._next = changes, self._connection.execute(LAST_MOMENT).get or 0
+        self.changes = changes
 
     @property
     def mark(self) -> str:
@@ -333,6 +336,7 @@ class CommitCount:
         """Count that transaction, which is now on disk."""
         self._count += 1
         self._last = self._next
+        self.changes = self._last[0]
 
 
 def lost_commits(acknowledged: str, found: str) -> int:

@@ -32,6 +32,7 @@ MODELS = (
     "memrelay.memory.models.turns",
     "memrelay.memory.models.extraction",
     "memrelay.memory.models.capture",
+    "memrelay.memory.models.subjects",
 )
 
 

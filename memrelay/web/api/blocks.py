@@ -15,6 +15,7 @@ from memrelay.pipelines.pattern_tester import KINDS, MAX_PATTERN, MAX_TEXT, try_
 from memrelay.pipelines.schema import rendered
 from memrelay.pipelines.templates import TEMPLATES
 from memrelay.web.api.answers import is_unchanged, json_response
+from memrelay.web.api.try_process import TRIES
 from memrelay.web.auth.access import get_caller, requires
 from memrelay.web.openapi.route_docs import IF_NONE_MATCH_HEADER, documented
 from memrelay.web.openapi.shapes import (
@@ -38,6 +39,8 @@ async def list_blocks(request: web.Request) -> web.Response:
     """List the blocks that bundles may name, with the schema of their arguments."""
     async with get_services(request).checks.turn(get_caller(request).key):
         found = await asyncio.to_thread(list_catalog)
+    if "deploy" in get_caller(request).scopes:
+        request.app[TRIES].warm()  # the caller is an editor
     return json_response({"items": [one._asdict() for one in found]})
 
 

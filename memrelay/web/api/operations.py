@@ -73,6 +73,7 @@ from memrelay.web.auth.access import get_caller, requires
 from memrelay.web.auth.authorizer import Caller, make_via
 from memrelay.web.auth.identity import identity_of, refuse_vouched
 from memrelay.web.auth.revocation import end_when_revoked
+from memrelay.web.server.browser_guard import FETCH_SITE
 from memrelay.web.server.errors import (
     BadRequest,
     CallTimeout,
@@ -94,8 +95,9 @@ from memrelay.web.server.errors import (
 from memrelay.web.server.request_body import read_json_body
 from memrelay.web.services import get_services
 
-# The actor in the audit trail if no key was needed.
-NO_KEY_ACTOR = "http"
+# The actors in the audit trail if no key was needed: a program, and the console. Browsers mark the
+# requests of a page's scripts to the server of the page.
+NO_KEY_ACTOR, CONSOLE_ACTOR = "http", "console"
 # The built-in store of the operations that a JWT reaches. Its callers have no access `admin`.
 AGENT_STORE = "stores"
 # The operations whose fields may be references to secrets.
@@ -199,10 +201,15 @@ def _make_call(
         data,
         operation.mutates,
         store,
-        get_caller(request).name or NO_KEY_ACTOR,
+        get_caller(request).name or _name_keyless(request),
         _parse_call_id(request) if operation.mutates else "",
         via=make_via(get_caller(request), "rest"),
     )
+
+
+def _name_keyless(request: web.Request) -> str:
+    is_from_page = request.headers.get(FETCH_SITE) == "same-origin"
+    return CONSOLE_ACTOR if is_from_page else NO_KEY_ACTOR
 
 
 def _check_references(request: web.Request, uid: str, input: Mapping[str, Any]) -> None:

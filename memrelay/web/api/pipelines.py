@@ -112,7 +112,7 @@ async def replace(request: web.Request) -> web.Response:
 
 async def _deploy(request: web.Request, checked: Checked, expected: Precondition) -> web.Response:
     """Deploy a bundle that the caller may deploy. Raises Problem and PreconditionNotMet."""
-    bundle, services = _get_accepted(checked), get_services(request)
+    bundle, services = get_accepted(checked), get_services(request)
     get_caller(request).check_bundle(bundle, services.secrets)
     try:
         result = await services.deployments.deploy(bundle, expected)
@@ -359,7 +359,7 @@ async def _check_body(request: web.Request, uid: str | None = None) -> Checked:
         )
 
 
-def _get_accepted(checked: Checked) -> CheckedBundle:
+def get_accepted(checked: Checked) -> CheckedBundle:
     """Return the bundle. Raises Unprocessable with every fault."""
     if checked.bundle is None:
         count = len(checked.faults)

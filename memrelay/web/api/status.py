@@ -28,6 +28,8 @@ OWNER_DEFAULTS: dict[str, Any] = {
     "paused": "",
     "handler_s": 0.0,
     "duplicates": 0,
+    "changes": 0,
+    "searches": 0,
     "retried": 0,
     "waiting": 0,
     "deferred_calls": 0,

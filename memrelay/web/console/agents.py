@@ -31,14 +31,20 @@ class AgentView(NamedTuple):
 
     @property
     def senders(self) -> str:
-        """Describe the accepted senders."""
+        """Describe the accepted senders. A list of excluded ones is shortened."""
         if not self.listens_on:
             return ""
         if not self.accepts:
-            return "anyone"
-        if all(name.startswith("!") for name in self.accepts):
-            return "anyone except " + ", ".join(name.removeprefix("!") for name in self.accepts)
-        return ", ".join(self.accepts)
+            return "everyone"
+        excluded = [name.removeprefix("!") for name in self.accepts if name.startswith("!")]
+        if len(excluded) < len(self.accepts):
+            return ", ".join(self.accepts)
+        return "everyone but commands" if len(excluded) > 1 else f"everyone but {excluded[0]}"
+
+    @property
+    def all_senders(self) -> str:
+        """Return the accepted senders, `!name` for an excluded one."""
+        return ", ".join(self.accepts) or self.senders
 
     @property
     def named_senders(self) -> tuple[str, ...]:

@@ -1,8 +1,9 @@
 """Formatting of numbers, times, texts, and log messages for pages."""
 
+import json
 import re
 import time
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from unicodedata import combining, east_asian_width
 
 from markupsafe import Markup, escape
@@ -15,6 +16,9 @@ CODE = re.compile(r"`([^`]+)`")
 MAX_CHARACTERS_PER_CELL = 4
 # Characters shown of one message. The log as JSON has the whole message.
 MAX_MESSAGE_CHARACTERS = 400
+# Longer JSON is shown as it is: in a list, and on a page of one text.
+MAX_SUMMARY_CHARACTERS, MAX_JSON_CHARACTERS = 8192, 65_536
+MAX_SUMMARY_FIELDS = 12
 
 
 def format_count(value: int) -> str:
@@ -76,6 +80,74 @@ def format_code(text: str) -> Markup:
     return Markup(CODE.sub(r"<code>\1</code>", str(escape(text))))
 
 
+class JsonText(NamedTuple):
+    """A text that is a JSON object or array.
+
+    `fields` are the names and values of an object, with nested values indented as JSON. An array
+    has none. `indented` is the whole text.
+    """
+
+    fields: list[tuple[str, str]]
+    indented: str
+
+
+def read_json(text: str) -> JsonText | None:
+    """Return a text that is a JSON object or array in readable form, None for other texts."""
+    value = _parse_json(text, MAX_JSON_CHARACTERS)
+    if value is None:
+        return None
+    fields = value.items() if isinstance(value, dict) else ()
+    return JsonText([(name, _show_value(one)) for name, one in fields], _indent(value))
+
+
+def summarize(text: str) -> str:
+    """Return a text for a list: JSON as its fields, such as `order: 7 · paid: true`."""
+    value = _parse_json(text, MAX_SUMMARY_CHARACTERS)
+    if value is None:
+        return text
+    if isinstance(value, list):
+        first = f": {_shorten(value[0])}" if value else ""
+        return f"{_count_items(value)}{first}"
+    shown = [f"{name}: {_shorten(value[name])}" for name in list(value)[:MAX_SUMMARY_FIELDS]]
+    hidden = len(value) - len(shown)
+    return " · ".join([*shown, f"{hidden} more"] if hidden else shown) or "an empty object"
+
+
+def _parse_json(text: str, max_characters: int) -> Any:
+    """Return the object or array of a text, None if it is none or too long to be formatted."""
+    if len(text) > max_characters or text.lstrip()[:1] not in ("{", "["):
+        return None
+    try:
+        value = json.loads(text)
+        _indent(value).encode()
+    except (ValueError, RecursionError):  # half of a surrogate pair cannot be encoded
+        return None
+    return value
+
+
+def _indent(value: Any) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False)
+
+
+def _show_value(value: Any) -> str:
+    return value if isinstance(value, str) else _indent(value)
+
+
+def _count_items(value: list[Any]) -> str:
+    return "1 item" if len(value) == 1 else f"{len(value)} items"
+
+
+def _shorten(value: Any) -> str:
+    """Return a value of JSON on one line; objects and arrays by what they have."""
+    if isinstance(value, list):
+        return _count_items(value)
+    if isinstance(value, dict):
+        text = value.get("content") or value.get("text") or value.get("name")
+        fields = "1 field" if len(value) == 1 else f"{len(value)} fields"
+        return text if isinstance(text, str) else fields
+    return _show_value(value)
+
+
 def _count_fitting(line: str, cells: int) -> int:
     """Return how many characters fit. Wide letters take two cells, combining accents none."""
     if line.isascii():
@@ -93,7 +165,8 @@ class LogRow(NamedTuple):
     """A message of a log. `hidden` is the number of characters that are not shown.
 
     `entry` is the message whose trace has it, "" if that belongs to another pipeline. A message
-    that failed has its `reason`, and the id of its dead letter in `letter`.
+    that failed has its `reason`, and the id of its dead letter in `letter`. Of JSON, `text` is a
+    summary, and `json` the beginning of the indented text.
     """
 
     published_at_ms: int
@@ -103,15 +176,21 @@ class LogRow(NamedTuple):
     entry: str = ""
     reason: str = ""
     letter: str = ""
+    json: str = ""
 
 
 def to_log_row(entry: LogEntry, uid: str) -> LogRow:
     """Return a message of a log. A malformed message is shown as it is."""
     sender, text = read_message(entry.data)
-    hidden = max(0, len(text) - MAX_MESSAGE_CHARACTERS)
+    found, indented = read_json(text), ""
+    if found:
+        text, indented = summarize(text), found.indented
+    hidden = max(0, len(indented or text) - MAX_MESSAGE_CHARACTERS)
     owner, _, _ = entry.mid.rpartition("/")
     input_id = parse_entry_id(entry.mid) if owner in ("", uid) else ""
-    return LogRow(entry.place[0], sender, text[:MAX_MESSAGE_CHARACTERS], hidden, input_id)
+    shown = text[:MAX_MESSAGE_CHARACTERS]
+    indented = indented[:MAX_MESSAGE_CHARACTERS]
+    return LogRow(entry.place[0], sender, shown, hidden, input_id, json=indented)
 
 
 class Clipped(NamedTuple):

@@ -23,15 +23,16 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from memrelay.bus.errors import BusError
-from memrelay.installation import IS_CHECKOUT, PROGRAM, sample
+from memrelay.installation import PROGRAM, list_key_commands, sample
 from memrelay.memory.errors import StoreBroken, StoreBusy
 from memrelay.web.api.answers import is_unchanged
 from memrelay.web.api.directory import Served
 from memrelay.web.auth.access import CALLER, RouteHandler, get_caller, open_to_all, requires
 from memrelay.web.auth.authorizer import Caller
 from memrelay.web.console import format as formats
-from memrelay.web.console.icons import find_icon
+from memrelay.web.console.icons import find_icon, find_state
 from memrelay.web.console.shared_reads import STATES, STATUS, describe_durability, list_notices
+from memrelay.web.console.terms import TERMS
 from memrelay.web.openapi.route_docs import ANY, HTML, documented
 from memrelay.web.server.errors import NotAllowed, NotFound, Problem, Unauthorized, Unavailable
 from memrelay.web.server.options import OPTIONS
@@ -146,9 +147,10 @@ def _read_asset(file: Path) -> Asset:
     return Asset(body, CONTENT_TYPES[file.suffix], sha256(body).hexdigest()[:16])
 
 
+# By their paths below the folder, such as `console.css` and `editor/editor.js`.
 ASSETS = {
-    file.name: _read_asset(file)
-    for file in sorted(STATIC_FOLDER.iterdir())
+    file.relative_to(STATIC_FOLDER).as_posix(): _read_asset(file)
+    for file in sorted(STATIC_FOLDER.rglob("*"))
     if file.suffix in CONTENT_TYPES
 }
 
@@ -192,9 +194,12 @@ def make_templates(root: str) -> Environment:
         "asset": lambda name: root + asset_url(name),
         "version": VERSION,
         "program": PROGRAM,
-        "is_checkout": IS_CHECKOUT,
         "sample": sample,
         "icon_name": find_icon,
+        "state_name": find_state,
+        "read_json": formats.read_json,
+        "terms": TERMS,
+        "key_commands": list_key_commands(),
     }
     templates.filters |= {
         "count": formats.format_count,
@@ -204,6 +209,7 @@ def make_templates(root: str) -> Environment:
         "time": formats.format_time,
         "pause": formats.format_pause,
         "clip": formats.clip,
+        "summary": formats.summarize,
         "code": formats.format_code,
         "capitalize_first": formats.capitalize_first,
     }
@@ -441,7 +447,7 @@ async def show_overview(request: web.Request) -> web.Response:
     return redirect(request, "/")
 
 
-@routes.get("/static/{name}")
+@routes.get(r"/static/{name:([a-z]+/)?[^/]+}")
 @documented(
     {200: "The file.", 304: "The file has not changed."}, media_type=ANY, ident="assets.static"
 )

@@ -51,6 +51,21 @@ BLOCKS = {
 GROUP_OF_BLOCK = {block: group for group, blocks in BLOCKS.items() for block in blocks}
 
 
+STATES = {
+    "running": ("running", "active"),
+    "waiting": ("waiting", "pending", "unread"),
+    "paused": ("paused", "expired", "off", "missing"),
+    "failed": ("failed", "error", "refused", "revoked"),
+    "done": ("done", "delivered", "passed", "valid", "accepted", "complete", "repeated"),
+}
+STATE_OF_WORD = {word: state for state, words in STATES.items() for word in words}
+
+
+def find_state(word: str) -> str:
+    """Return running, waiting, paused, failed or done for a state of any page, "" for others."""
+    return STATE_OF_WORD.get(word, "")
+
+
 def find_icon(name: str) -> str:
     """Return the mark of a kind, block, state or action, "other" if it is unknown.
 

@@ -13,6 +13,7 @@ SECTIONS = (PIPELINES, RECORDS, MODELS, AGENTS, RECIPES, APIS, SERVER)
 PACKAGES = {"memrelay.web.console": "console", "memrelay.web.mcp": "mcp"}
 MODULES = {
     "memrelay.web.api.replays": "inputs",
+    "memrelay.web.api.tries": "pipelines",
     "memrelay.web.api.webhook_requests": "webhooks",
     "memrelay.web.trace.trace": "messages",
     "memrelay.web.trace.search_route": "messages",
@@ -118,6 +119,7 @@ GROUPS = {
     "codebolt_data": Group("Codebolt data", APIS, "The key-value and event log API of Codebolt."),
     "codebolt_graphs": Group("Codebolt graphs", APIS, "The knowledge graph API of Codebolt."),
     "keys": Group("Keys", SERVER, "List, create and revoke keys."),
+    "figures": Group("Figures", SERVER, "Show the recorded figures of a day or a week."),
     "health": Group("Health", SERVER, "Liveness, readiness, status and metrics."),
     "console": Group("Console", SERVER, "The pages of the console, with login and logout."),
 }

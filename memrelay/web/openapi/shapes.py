@@ -229,6 +229,109 @@ class PatternTested(TypedDict):
 
 
 @exact
+class MessageToTry(TypedDict):
+    """A bundle, and a message for it: a text on `swarm` from `user`, or the body of a webhook to
+    `agent`, by its alias. `data` has headers of the webhook by name, such as X-GitHub-Event.
+
+    `stores` is `empty`, or `copy` for a copy of the pipeline's own stores.
+    """
+
+    bundle: dict[str, Any]
+    text: str
+    swarm: NotRequired[str]
+    agent: NotRequired[str]
+    user: NotRequired[str]
+    data: NotRequired[dict[str, Any]]
+    stores: NotRequired[Literal["empty", "copy"]]
+
+
+_Sent = TypedDict("_Sent", {"swarm": str, "from": str, "text": str})
+
+
+@exact
+class TriedMessage(_Sent):
+    """A message that a block would publish."""
+
+
+@exact
+class TriedChange(TypedDict):
+    """A record that a block would change."""
+
+    store: str
+    guid: str
+    kind: str
+    action: Literal["created", "updated", "deleted", "merged", "skipped"]
+    content: str
+    key: str
+
+
+@exact
+class TriedRecord(TypedDict):
+    """A record that a block found."""
+
+    store: str
+    guid: str
+    content: str
+
+
+@exact
+class TriedRequest(TypedDict):
+    """What would leave. `target` is a URL, a model, an endpoint or a public swarm."""
+
+    what: Literal["http", "model", "webhook", "embedder", "public swarm"]
+    target: str
+    body: str
+
+
+_Received = TypedDict("_Received", {"from": str})
+
+
+@exact
+class TriedStep(_Received):
+    """One call of a block. `parent` is the step whose message it received, null for the first.
+
+    `fault` is why it failed, and `not_run` why its block was not run, "" if it was. Texts are cut
+    at 10,000 characters.
+    """
+
+    id: int
+    parent: int | None
+    agent: str
+    block: str
+    swarm: str
+    input: str
+    output: list[TriedMessage]
+    stored: list[TriedChange]
+    found: list[TriedRecord]
+    sends: list[TriedRequest]
+    fault: str
+    not_run: str
+
+
+@exact
+class TriedFailure(TypedDict):
+    """A message that would become a dead letter. `agent` is "" for one to a swarm."""
+
+    agent: str
+    reason: str
+
+
+@exact
+class MessageTried(TypedDict):
+    """What a bundle would do with a message. `status` is failed with a dead letter, and stopped at
+    a limit: 2 s, 100 messages, or 8 MiB. The steps are in the order in which they ran.
+    """
+
+    status: Literal["done", "failed", "stopped"]
+    reason: str
+    took_ms: float
+    steps: list[TriedStep]
+    published: list[TriedMessage]
+    dead_letters: list[TriedFailure]
+    notes: list[str]
+
+
+@exact
 class TextToTest(TypedDict):
     """The fields of a record that policies are tested with."""
 
@@ -595,6 +698,8 @@ class PipelineStatus(_InputCount):
     paused: str
     handler_s: float
     duplicates: int
+    changes: int
+    searches: int
     retried: int
     waiting: int
     deferred_calls: int
@@ -619,3 +724,33 @@ class Status(TypedDict):
     storage: NotRequired[Storage]
     workers: list[WorkerStatus]
     pipelines: list[PipelineStatus]
+
+
+@exact
+class FigureMark(TypedDict):
+    """An event: `deploy`, `restart` or `backup`. `subject` says of what, "" if it is hidden."""
+
+    at: str
+    kind: str
+    subject: str
+
+
+# `from` is a keyword, so a class cannot declare it.
+_Since = TypedDict("_Since", {"from": str})
+
+
+@exact
+class RecordedFigures(_Since):
+    """Recorded figures. The lists in `figures` have a value for each time in `at`.
+
+    `done`, `dead`, `changes`, `searches`, `delivered`, `undelivered` and `seconds` are counts and
+    times of the step; the others are its highest value, and of `disk_free_bytes` its lowest.
+    """
+
+    span: str
+    step_s: int
+    at: list[str]
+    until: str
+    figures: dict[str, list[float | None]]
+    normal: dict[str, float]
+    marks: list[FigureMark]

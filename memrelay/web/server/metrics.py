@@ -68,6 +68,14 @@ PIPELINE_METRICS = (
         "Redelivered inputs that were answered from the inbox.",
         "duplicates",
     ),
+    _counter(
+        "memrelay_record_changes",
+        "Changes of records in the pipeline's stores since the owner started.",
+        "changes",
+    ),
+    _counter(
+        "memrelay_searches", "Calls of operations that search since the owner started.", "searches"
+    ),
     _counter("memrelay_batches_retried", "Batches that were retried.", "pauses"),
     _counter(
         "memrelay_handler_seconds", "Time that batches spent in the database thread.", "handler_s"

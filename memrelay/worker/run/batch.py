@@ -102,6 +102,8 @@ class BatchContext:
     checkpoint: Checkpoint = lambda step: None
     # The time by which `wf_flow` counts, Unix ms.
     clock: Callable[[], int] = system_time_ms
+    # The number of changes of records that batches have committed, by store.
+    changes: defaultdict[str, int] = field(default_factory=partial(defaultdict, int))
 
 
 class Batch:
@@ -340,7 +342,9 @@ class Batch:
         while touched:
             memory_id, store = next(iter(touched.items()))
             self._checkpoint("before commit")
+            first = store.commits.changes
             store.commit()
+            self._context.changes[memory_id] += store.commits.changes - first
             self._result.marks[memory_id] = store.commits.mark
             if (last := store.feed.take_last()) is not None:
                 self._result.changes[memory_id] = last

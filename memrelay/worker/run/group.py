@@ -182,6 +182,14 @@ class Group:
         """Return the figures of a pipeline's deliveries; None without endpoints."""
         return self._parts.deliveries.describe(plan)
 
+    def count_changes(self, plan: Plan) -> int:
+        """Return how many changes of records were committed to a pipeline's stores."""
+        return sum(self._batch_context.changes.get(name, 0) for name in plan.all_stores)
+
+    def count_searches(self, uid: str) -> int:
+        """Return how many calls of a pipeline searched."""
+        return self._parts.queries.searches[uid]
+
     @property
     def has_open_erasure(self) -> bool:
         """Whether an erasure is not yet complete."""

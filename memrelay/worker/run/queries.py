@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -61,6 +61,8 @@ if TYPE_CHECKING:
 
 log = get_logger(__name__)
 MAX_WAITING = 1000
+# The access of operations that search.
+SEARCH = "search"
 RECEIPT_WRITER = "memrelay.worker.run.receipts:ReceiptWriter"
 # Queries that share a hand-over to the database thread.
 QUERIES_TOGETHER = 16
@@ -164,6 +166,8 @@ class Queries:
         # Loaded with the first query that asks for a receipt.
         self._receipts: ReceiptWriter | None = None
         self._waiting = QueryQueue()
+        # Searches that were accepted, by pipeline.
+        self.searches: Counter[str] = Counter()
         self._loop = asyncio.get_running_loop()
         self._is_open = self._has_ended = False
         self._task: asyncio.Task[None] | None = None
@@ -229,6 +233,8 @@ class Queries:
         except Refused as error:
             self._refuse(question, error.code, str(error))
             return
+        if operation.access == SEARCH:
+            self.searches[plan.uid] += 1
         language = plan.languages.get(memory_id, DEFAULT_LANGUAGE)
         until = self._loop.time() + question.within_ms / 1000
         query = Query(operation, question, memory_id, language, until, plan)

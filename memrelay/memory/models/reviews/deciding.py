@@ -32,7 +32,7 @@ from memrelay.memory.records.view import Content, Guid, Name, Reason
 MOST_AT_ONCE = 100
 MOST_REASON_CHARACTERS = 1024
 # The actors of calls without a key: the operator of the machine, who has no name.
-WITHOUT_KEY = frozenset({"", "http", "cli", "mcp", "python"})
+WITHOUT_KEY = frozenset({"", "http", "console", "cli", "mcp", "python"})
 # The fields of an output that name the written record.
 IDS = ("guid", "id", "key", "action", "version")
 Guids = Annotated[tuple[Guid, ...], Field(max_length=MOST_AT_ONCE)]

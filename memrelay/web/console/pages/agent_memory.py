@@ -20,7 +20,8 @@ from memrelay.memory.validation import parse_number
 from memrelay.web.api.directory import Served
 from memrelay.web.api.operations import call_operation
 from memrelay.web.auth.access import get_caller, list_visible
-from memrelay.web.console.frame import Page, PageRoutes, redirect, render_page
+from memrelay.web.console.format import summarize
+from memrelay.web.console.frame import Link, Page, PageRoutes, redirect, render_page
 from memrelay.web.models.pipelit.sections import (
     CHECKPOINTS,
     EPISODES,
@@ -98,11 +99,15 @@ class Choice(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Tab:
-    """A tab of the page. Its rows are the items of a section. `empty` is the text without rows."""
+    """A tab of the page. Its rows are the items of a section.
+
+    Without rows, the page shows the text `empty` and the command `example`.
+    """
 
     section: Section
     columns: tuple[Column, ...]
     empty: str
+    example: str = ""
     filters: tuple[Choice, ...] = ()
 
     @property
@@ -164,7 +169,7 @@ TABS = {
             FACTS,
             (
                 Column("Key", "{key}"),
-                Column("Value", lambda fact: shorten(to_text(fact["value"]))),
+                Column("Value", lambda fact: shorten(summarize(to_text(fact["value"])))),
                 Column("Scope", _name_scope, "badge"),
                 Column("Type", "{fact_type}", "badge"),
                 Column("Confidence", "{confidence:.0%}", "number"),
@@ -172,6 +177,7 @@ TABS = {
                 Column("Updated", "{updated_at}", "time"),
             ),
             "No facts stored yet",
+            "facts set PIPELINE favorite_drink '\"green tea\"'",
             (Choice("scope", "Scope", SCOPES), Choice("fact_type", "Type", FACT_TYPES)),
         ),
         Tab(
@@ -185,6 +191,7 @@ TABS = {
                 Column("Duration", _format_duration, "number"),
             ),
             "No episodes recorded yet",
+            "episodes begin PIPELINE assistant --trigger-type chat",
             (Choice("agent_id", "Agent"),),
         ),
         Tab(
@@ -200,6 +207,7 @@ TABS = {
                 Column("Blob Size", lambda one: _format_bytes(one["blob_size"]), "number"),
             ),
             "No checkpoints found",
+            "",
             (Choice("thread_id", "Thread"),),
         ),
         Tab(
@@ -213,6 +221,7 @@ TABS = {
                 Column("Active", lambda one: "Yes" if one["is_active"] else "No", "badge"),
             ),
             "No procedures learned yet",
+            'procedures save PIPELINE greet prompt_template \'{"template": "Hi"}\'',
             (Choice("agent_id", "Agent"),),
         ),
         Tab(
@@ -226,6 +235,7 @@ TABS = {
                 Column("Last Seen", "{last_seen_at}", "time"),
             ),
             "No users identified yet",
+            "users identify PIPELINE telegram 4711",
         ),
     )
 }
@@ -305,12 +315,24 @@ async def memories(request: web.Request) -> web.Response:
         "memories.html",
         await get_services(request).directory.find(view.uid),
         view=view,
-        tabs=TABS.values(),
+        links=_list_tabs(view),
         has_search=view.tab.section is FACTS,
         pipelines=pipelines,
         rows=[_to_row(view, item) for item in items],
         pager=make_pager(view.number, total, len(items)),
     )
+
+
+def _list_tabs(view: View) -> list[Link]:
+    """Return the links to all kinds of memory of the pipeline."""
+    return [
+        Link(
+            tab.title,
+            f"/memories?{urlencode({'tab': tab.name, 'pipeline': view.uid})}",
+            "page" if tab is view.tab else "",
+        )
+        for tab in TABS.values()
+    ]
 
 
 async def _list_pipelines(request: web.Request) -> list[Served]:

@@ -1,4 +1,4 @@
-"""The page `/`: all pipelines. If there is only one, also its graph, chat and examples."""
+"""The page `/pipelines`: the table of all pipelines."""
 
 from typing import Any
 
@@ -7,30 +7,20 @@ from aiohttp import web
 from memrelay.memory.validation import parse_number
 from memrelay.web.api.status import filter_status
 from memrelay.web.auth.access import get_caller
-from memrelay.web.console.activity import read_live
 from memrelay.web.console.frame import Page, PageRoutes, answer_tagged, render_page
-from memrelay.web.console.pipeline_values import digest_values, pipeline_values
+from memrelay.web.console.pipeline_values import digest_values
 from memrelay.web.console.shared_reads import STATUS
 from memrelay.web.services import get_services
 
-PAGE = Page("Pipelines", "/", menu="main")
+PAGE = Page("Pipelines", "/pipelines", menu="main", order=5)
 PIPELINES_PER_PAGE = 20
 routes = PageRoutes(PAGE)
 
 
-@routes.page(
-    query={
-        "page": "The page of the list of pipelines.",
-        "swarm": "The swarm to chat on, if there is only one pipeline.",
-    },
-    responses={404: "The only pipeline has no such swarm."},
-)
+@routes.page(query={"page": "The page of the list of pipelines."})
 async def overview(request: web.Request) -> web.Response:
-    """Show all pipelines. If there is only one, also show its chat and examples."""
-    values = await _overview_values(request)
-    only = values["only"]
-    single = await pipeline_values(request, only) if only else None
-    return await render_page(request, PAGE, "overview.html", **values, single=single)
+    """Show all pipelines."""
+    return await render_page(request, PAGE, "overview.html", **await _overview_values(request))
 
 
 @routes.fragment(
@@ -40,8 +30,8 @@ async def overview(request: web.Request) -> web.Response:
 async def overview_fragment(request: web.Request) -> web.Response:
     """Return the table of the overview."""
     values = await _overview_values(request)
-    state = values["rows"], values["live"], values["is_old"], values["workers"]
-    return await answer_tagged(request, state, "fragments/overview.html", **values, is_refresh=True)
+    state = values["rows"], values["is_old"], values["workers"]
+    return await answer_tagged(request, state, "fragments/overview.html", **values)
 
 
 async def _overview_values(request: web.Request) -> dict[str, Any]:
@@ -53,11 +43,8 @@ async def _overview_values(request: web.Request) -> dict[str, Any]:
     number = _parse_page_number(request, len(visible))
     rows = visible[(number - 1) * PIPELINES_PER_PAGE : number * PIPELINES_PER_PAGE]
     known = {served.deployed.uid: served for served in pipelines}
-    only = known.get(rows[0]["pipeline_uid"]) if len(visible) == 1 else None
     return {
         "rows": rows,
-        "only": only,
-        "live": await read_live(request, only, rows[0]["paused"]) if only else None,
         "known": known,
         "workers": len(status["workers"]),
         "number": number,

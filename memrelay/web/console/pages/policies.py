@@ -1,5 +1,6 @@
 """The page "Policies": the policies of a store, a field to test them, and a scan of its records."""
 
+import json
 from typing import Any
 from urllib.parse import urlencode
 
@@ -62,7 +63,7 @@ async def policies(request: web.Request, served: Served) -> dict[str, Any]:
         "verdicts": verdicts.output["items"] if verdicts.output else [],
         "fault": listed.fault,
         "link": lambda guid: record_url(uid, store, guid),
-        "to_json": lambda value: orjson.dumps(value).decode(),
+        "to_json": lambda value: json.dumps(value, ensure_ascii=False),
         **_read_scan(uid, store, scans),
     }
 

@@ -11,7 +11,7 @@ from memrelay.memory.records.word_diff import WordDiff, compare_words
 from memrelay.web.api.directory import Served
 from memrelay.web.auth.access import get_caller, requires
 from memrelay.web.console.calls import Answer, Call, ask
-from memrelay.web.console.format import clip_bytes
+from memrelay.web.console.format import clip_bytes, read_json
 from memrelay.web.console.frame import (
     Page,
     PageRoutes,
@@ -181,7 +181,7 @@ def _describe_record(one: dict[str, Any]) -> Shown:
     then, candidate = one["then"] or {}, one["candidate"] or {}
     old, new = then.get("content") or "", candidate.get("content") or ""
     fields = [(name, *sides) for name, sides in one.get("fields", {}).items() if name != "content"]
-    words = None if old == new else compare_words(old, new)
+    words = None if old == new else compare_words(_to_readable(old), _to_readable(new))
     return Shown(one["change"], f"{one['kind']} in {one['store']}", one["input"], words, fields)
 
 
@@ -195,5 +195,11 @@ def _describe_note(one: dict[str, Any], kind: NoteList) -> Shown:
         if candidate and name != kind.text and then[name] != candidate[name]
     ]
     label = (then or candidate).get(kind.label) or ""
-    words = None if old == new else compare_words(old, new)
+    words = None if old == new else compare_words(_to_readable(old), _to_readable(new))
     return Shown(change, label, one["input"], words, fields)
+
+
+def _to_readable(text: str) -> str:
+    """Return JSON indented, so that each value is a word, and other texts as they are."""
+    found = read_json(text)
+    return found.indented if found else text

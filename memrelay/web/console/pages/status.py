@@ -4,6 +4,7 @@ The address also returns the status as JSON, for programs (memrelay/web/api/heal
 """
 
 import re
+from collections.abc import Mapping
 from functools import wraps
 from typing import Any
 
@@ -14,7 +15,10 @@ from memrelay.web.api import health
 from memrelay.web.api.status import filter_status
 from memrelay.web.auth.access import RouteHandler, get_caller, requires
 from memrelay.web.console.frame import Page, PageRoutes, answer_tagged, as_page, render_page
+from memrelay.web.console.recorded_figures import answer_figures, figure_values, parse_span
 from memrelay.web.console.shared_reads import STATUS
+from memrelay.web.figures.judgement import Judgement, judge
+from memrelay.web.figures.reading import FIGURES
 from memrelay.web.openapi.route_docs import HTML
 from memrelay.web.services import get_services
 
@@ -53,7 +57,8 @@ def _parse_range(text: str) -> tuple[str, float]:
 @as_page
 @requires("read")
 async def _show_page(request: web.Request) -> web.Response:
-    return await render_page(request, PAGE, "status.html", **await _status_values(request))
+    values = await _status_values(request) | await figure_values(request, parse_span(request))
+    return await render_page(request, PAGE, "status.html", **values)
 
 
 def _choose(program: RouteHandler) -> RouteHandler:
@@ -81,24 +86,44 @@ async def status_parts(request: web.Request) -> web.Response:
     return await answer_tagged(request, values, "fragments/status.html", **values)
 
 
+@routes.fragment("/status/figures", query={"span": "`day` or `week`."})
+async def status_figures(request: web.Request) -> web.Response:
+    """Return the charts of the page."""
+    return await answer_figures(request, parse_span(request))
+
+
 async def _status_values(request: web.Request) -> dict[str, Any]:
     """Return the template values, limited to the pipelines of the caller."""
     services, caller = get_services(request), get_caller(request)
     whole = await request.config_dict[STATUS].get()
     status = whole if caller.sees_all else filter_status(whole, caller.sees)
     rows = status["pipelines"]
+    figures = request.config_dict[FIGURES]
+    normal = await figures.find_normal(caller)
+    latest = await figures.find_latest(caller)
     backup_ms = status.get("storage", {}).get("last_backup_at", 0)
     return {
         "bus": services.options.bus_name if caller.sees_all else "",
         "settings": status["durability"],
         "storage": status.get("storage"),
+        "disk": judge("disk_free_bytes", status["storage"]["disk_free_bytes"], {})
+        if "storage" in status
+        else None,
+        "latency": judge("p95_s", latest["p95_s"], normal) if "p95_s" in latest else None,
         "backup_at": format_time(backup_ms) if backup_ms else "",
         "workers": [
             worker
-            | {"started": format_time(worker["started_at"]), "silent_s": round(worker["silent_s"])}
+            | {
+                "started": format_time(worker["started_at"]),
+                "silent_s": round(worker["silent_s"]),
+                "lag": judge("loop_lag_ms", worker["loop_lag_ms"], normal),
+            }
             for worker in status["workers"]
         ],
-        "rows": rows[:MAX_PIPELINES],
+        "rows": [
+            row | {"judged": judge_row(row, await figures.find_normal(caller, row["pipeline_uid"]))}
+            for row in rows[:MAX_PIPELINES]
+        ],
         "total": len(rows),
         "faults": [
             (row["pipeline_uid"], row["name"], f"{words}: {row[field]}")
@@ -106,4 +131,13 @@ async def _status_values(request: web.Request) -> dict[str, Any]:
             for field, words in FAULTS
             if row[field]
         ],
+    }
+
+
+def judge_row(row: dict[str, Any], normal: Mapping[str, float]) -> dict[str, Judgement]:
+    """Return the judged figures of a pipeline's row in the status."""
+    fields = {"waiting": "lag"}
+    return {
+        name: judge(name, row[fields.get(name, name)], normal)
+        for name in ("waiting", "oldest_s", "wal_bytes", "vectors_todo")
     }

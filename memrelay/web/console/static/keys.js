@@ -21,6 +21,13 @@
   const all = form.querySelector("input[value='*']"), some = [...form.querySelectorAll("[name=pipelines]")].filter((one) => one !== all);
   const update = () => some.forEach((one) => { one.disabled = all.checked; });
   form.addEventListener("change", update);
+  // Sets what an administrator of this console needs, and nothing else.
+  byId("console-key").addEventListener("click", () => {
+    const { name } = form.elements, chosen = ["read", "admin", "*"];
+    name.value ||= "console";
+    form.querySelectorAll("[type=checkbox]").forEach((one) => { one.checked = chosen.includes(one.value); });
+    update();
+  });
   form.addEventListener("reset", () => setTimeout(update));
   update();
 })();

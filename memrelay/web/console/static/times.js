@@ -3,6 +3,7 @@
 
 (() => {
   const DAY = { year: "numeric", month: "short", day: "numeric" }, CLOCK = { hour: "2-digit", minute: "2-digit", timeZoneName: "short" };
+  const MONTH = { month: "short", day: "numeric" }, SHORT = { hour: "2-digit", minute: "2-digit" };   // of time.short
 
   function localize(root) {
     const now = new Date();
@@ -10,9 +11,10 @@
       const at = new Date(time.dateTime);
       if (time.title || Number.isNaN(at.getTime())) continue;
       const isToday = at.toDateString() === now.toDateString();
-      const clock = at.toLocaleTimeString("en-GB", isToday ? { ...CLOCK, second: "2-digit" } : CLOCK);
+      const isShort = time.matches(".short");
+      const clock = at.toLocaleTimeString("en-GB", isShort ? SHORT : isToday ? { ...CLOCK, second: "2-digit" } : CLOCK);
       time.title = at.toISOString().replace("T", " ").replace("Z", " UTC");
-      time.textContent = isToday ? clock : `${at.toLocaleDateString("en-GB", DAY)}, ${clock}`;
+      time.textContent = isToday ? clock : `${at.toLocaleDateString("en-GB", isShort ? MONTH : DAY)}, ${clock}`;
     }
   }
 

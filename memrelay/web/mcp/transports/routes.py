@@ -93,6 +93,11 @@ class LazyApplications:
             raise NotInstalled(NOT_INSTALLED)
         return await (await self._applications.get()).get(toolset)
 
+    @property
+    def was_used(self) -> bool:
+        """Return whether a client has connected since the start."""
+        return self._applications.loaded is not None
+
     async def close(self) -> None:
         """End the applications, if they were loaded."""
         if self._applications.loaded is not None:

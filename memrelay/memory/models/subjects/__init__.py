@@ -1,0 +1,8 @@
+"""Subjects: which users, agents and conversations a store knows, and all records of one of them."""
+
+from memrelay.memory.engine.models import Model
+
+MODEL = Model(
+    name="subjects",
+    nouns={"records": ("timeline",)},
+)

@@ -1,0 +1,1 @@
+"""Places the entities of a graph. It is loaded with the first picture, because it needs numpy."""

@@ -1,0 +1,77 @@
+"""The pages on which a pipeline is made and changed: `/pipelines/new` and `/pipelines/UID/edit`.
+
+Their script (editor/, built into static/editor/) reads and writes through the public API.
+"""
+
+import re
+from typing import Any
+from urllib.parse import quote
+
+import orjson
+from aiohttp import web
+
+from memrelay.pipelines.checked import CheckedAgent
+from memrelay.web.api.directory import Served
+from memrelay.web.console.format import clip_bytes
+from memrelay.web.console.frame import Page, PageRoutes, render_page
+from memrelay.web.console.pages.bundle import MAX_SHOWN_BYTES, parse_number, read_bundle_text
+from memrelay.web.server.options import find_public_url
+from memrelay.web.webhooks.requests import list_receivers
+from memrelay.web.webhooks.sample_requests import SAMPLES
+
+NEW_PAGE = Page("New pipeline", "/pipelines/new", parent="Pipelines", scopes=("deploy",))
+new_routes = PageRoutes(NEW_PAGE)
+PAGE = Page("Editor", "/pipelines/{uid}/edit", menu="pipeline", order=5, parent="Pipelines")
+QUERY = {"deployed": "The number of the version that was just deployed, to show the next steps."}
+ERRORS = {400: "A parameter is invalid.", 404: "There is no such pipeline."}
+routes = PageRoutes(PAGE, errors=ERRORS, query=QUERY)
+MAX_URLS = 20
+
+
+@new_routes.page()
+async def new_pipeline(request: web.Request) -> web.Response:
+    """Choose a template, and edit its copy until it is deployed."""
+    return await render_page(request, NEW_PAGE, "editor_new.html", samples=_list_samples())
+
+
+@routes.pipeline_page("editor.html")
+async def edit(request: web.Request, served: Served) -> dict[str, Any]:
+    """Edit the bundle of a pipeline. After a deploy, also show what to do next."""
+    shown = clip_bytes(await read_bundle_text(request, served.deployed), MAX_SHOWN_BYTES)
+    deployed = parse_number(request, "deployed", 0)
+    return {
+        "samples": _list_samples(),
+        "text": shown.text,
+        "is_long": shown.hidden > 0,
+        "active": served.deployed,
+        "keeps_inputs": served.bundle.inputs_days > 0,
+        "deployed": deployed,
+        "webhooks": _list_webhooks(request, served) if deployed else [],
+        "has_chat": any(agent.block.name == "chat_agent" for agent in served.bundle.agents),
+    }
+
+
+def _list_webhooks(request: web.Request, served: Served) -> list[tuple[str, str, list[str]]]:
+    """Return the alias, the URL and the references to secrets of each agent made for webhooks."""
+    base = f"{find_public_url(request)}/webhooks/{served.deployed.uid}"
+    agents = [one for one in list_receivers(served.agents.values()) if _is_for_webhooks(one)]
+    return [
+        (
+            one.agent.alias,
+            f"{base}/{quote(one.agent.alias)}",
+            [place for place in (*one.secrets, one.token, one.verify) if place],
+        )
+        for one in agents[:MAX_URLS]
+    ]
+
+
+def _is_for_webhooks(one: CheckedAgent) -> bool:
+    has_timer = bool(one.interval_ms or one.cron)
+    return one.sender is not None or one.is_guarded or not (one.rec_swarm or has_timer)
+
+
+def _list_samples() -> str:
+    """Return the sample bodies of webhooks, by sender, as JSON."""
+    text = re.sub(r'"@now_(s|ms)"', "1767225600", SAMPLES.read_text("utf-8"))
+    samples = orjson.loads(text.replace("@time", "2026-01-01T00:00:00Z").replace("@id", "1"))
+    return orjson.dumps(samples).decode()
