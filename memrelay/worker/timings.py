@@ -1,6 +1,6 @@
 """When the latest batches and deferred calls of a worker ran, for the trace of a message.
 
-A batch adds one entry, whatever the number of its inputs. Only batches of a few inputs also note
+A batch adds one entry for all of its inputs. Only batches of a few inputs also note
 when each block ended. Everything is in memory, bounded, and gone with the process.
 """
 

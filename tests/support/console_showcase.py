@@ -246,8 +246,7 @@ def _write_nouns(web_system: WebSystem, uid: str) -> dict[str, str]:
 
 def _draw_graph(web_system: WebSystem, base: str) -> None:
     entities = [
-        {"name": name, "entity_type": kind, "observations": [text]}
-        for name, kind, text in ENTITIES
+        {"name": name, "entity_type": kind, "observations": [text]} for name, kind, text in ENTITIES
     ]
     post(web_system, f"{base}/knowledge_graph/create_entities", {"entities": entities})
     names = ("from_entity", "relation_type", "to_entity")

@@ -117,6 +117,8 @@ def test_the_tries_of_a_delivery_follow_the_message(slow_system: WebSystem) -> N
         page = wait_for(find, "the trace shows the try")
 
     assert "Delivery, try 1 record.created" in page
+    failed = slow_system.get(f"/pipelines/{uid}/messages?state=failed")
+    assert "failed deliveries" in text_of(failed)
 
 
 def test_a_message_that_the_worker_no_longer_knows_shows_its_published_messages() -> None:
@@ -159,12 +161,12 @@ def test_a_retry_has_a_pause_and_a_large_batch_its_size() -> None:
         ("Batch", "with 119 others"),
         ("Commit", "with 119 others"),
         ("Publish", ""),
-        ("Pause before a retry", ""),
+        ("Pause before the next attempt", ""),
         ("Batch", ""),
         ("Commit", ""),
         ("Publish", ""),
     ]
-    assert found.summary == "97 % of 1.01 s was the pause before a retry."
+    assert found.summary == "97 % of 1.01 s was the pause before the next attempt."
     assert found.total_ms == 1011.0
 
 

@@ -6,11 +6,25 @@ from typing import Any
 
 from aiohttp import web
 
+from memrelay.bus.keys import stores_key
+from memrelay.memory.engine.memory_id import built_in_store
 from memrelay.memory.engine.timestamps import parse_ms
 from memrelay.web.api.operations import call_operation
+from memrelay.web.services import get_services
 
+# The built-in store of endpoints.
+ENDPOINTS_STORE = "endpoints"
 # Records whose deliveries are looked for, and deliveries that are shown.
 MAX_RECORDS, MAX_DELIVERIES = 5, 10
+
+
+async def has_endpoints(request: web.Request, uid: str) -> bool:
+    """Return whether a pipeline has ever had an endpoint: their store then has a commit.
+
+    Raises BusError.
+    """
+    words = await get_services(request).line.call("HGETALL", stores_key(uid))
+    return built_in_store(uid, ENDPOINTS_STORE).encode() in words[::2]
 
 
 async def find_deliveries(

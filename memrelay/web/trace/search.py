@@ -38,7 +38,7 @@ CURSOR = re.compile(r"([0-9]{1,19})-([0-9]{1,19})-([0-9]{1,3})")
 
 
 class Place(NamedTuple):
-    """Where a message is among all: Unix ms, a number within it, and the number of its source."""
+    """The place of a message: Unix ms, a number within it, and the number of its source."""
 
     ms: int
     number: int

@@ -17,6 +17,7 @@ LEAST_GAP_MS = 1.5
 MAX_STEPS = 200
 # A shorter commit had no store.
 LEAST_COMMIT_MS = 0.05
+FIRST, NEXT = "Until it was published", "Until the next message"
 NO_TIMES = (
     "The worker no longer has the times of this message: it has restarted, or has run many "
     "batches since. The bars show when its messages were published."
@@ -51,7 +52,7 @@ class Step(NamedTuple):
 class Timeline(NamedTuple):
     """The steps in order. `total_ms` is the end of the last one that is no delivery.
 
-    `summary` names the longest part, "" if there is none. `note` tells what is missing.
+    `summary` names the longest part, "" if there is none. `note` states the missing part.
     """
 
     steps: list[Step]
@@ -61,7 +62,7 @@ class Timeline(NamedTuple):
 
 
 class Sources(NamedTuple):
-    """What is known of the times of a message: the output of `message_timings.list` or None, and
+    """The known times of a message: the output of `message_timings.list` or None, and
     the deliveries of its records with their tries.
     """
 
@@ -142,7 +143,7 @@ class _Builder:
             return
         gap_ms = max(0.0, gap_ms)
         if is_retry:
-            yield Step(PAUSE, "Pause before a retry", before_ms, gap_ms)
+            yield Step(PAUSE, "Pause before the next attempt", before_ms, gap_ms)
         elif not is_first and not calls and self._is_held(batch):
             yield Step(WAIT, "Held by flow control", before_ms, gap_ms, detail="wf_flow")
         else:
@@ -196,7 +197,7 @@ def _from_log(messages: Sequence[Published], arrived_ms: float) -> Iterator[Step
     for message in sorted(messages, key=lambda one: one.published_at_ms):
         at_ms = max(0.0, message.published_at_ms - arrived_ms)
         if message is messages[0] or at_ms - before_ms >= LEAST_GAP_MS:
-            what = "Until it was published" if before_ms == 0.0 else "Until the next message"
+            what = FIRST if message is messages[0] else NEXT
             yield Step(WAIT, what, before_ms, at_ms - before_ms, message.sender, message.block)
             before_ms = at_ms
 
@@ -228,28 +229,23 @@ def _summarize(steps: Sequence[Step], total_ms: float) -> str:
     return f"{share} % of {format_ms(total_ms)} was {_describe(kind, what, agent, block)}."
 
 
+# How the summary names steps. All others have their own name.
+NAMES = {
+    "Batch": "the batch in which it ran",
+    "Commit": "the commit of its stores to disk",
+    "Publish": "the publication of its results on the bus",
+    "Held by flow control": "the time for which flow control held it",
+    FIRST: "the time until it was published",
+    NEXT: "the time until a later message was published",
+}
+
+
 def _describe(kind: str, what: str, agent: str, block: str) -> str:
-    of_block = f" of block {block}" if block else ""
     of_agent = f" (agent {agent})" if agent else ""
-    if kind == CALL:
-        request = f"{what[0].lower()}{what[1:]}"
-        return f"the {request}{of_block}{of_agent}"
     if kind == RUN and block:
         return f"block {block}{of_agent}"
-    return {
-        RUN: "the batch in which it ran",
-        COMMIT: "the commit of its stores to disk",
-        PUBLISH: "the publication of its results on the bus",
-        PAUSE: "the pause before a retry",
-    }.get(kind, f"the {what[0].lower()}{what[1:]}" if what.startswith("Wait") else _wait(what))
-
-
-def _wait(what: str) -> str:
-    return (
-        "the time for which flow control held it"
-        if what.startswith("Held")
-        else ("the time until a message was published")
-    )
+    name = NAMES.get(what, f"the {what[0].lower()}{what[1:]}")
+    return f"{name} of block {block}{of_agent}" if kind == CALL else name
 
 
 def format_ms(took_ms: float) -> str:

@@ -1,5 +1,6 @@
 """Puts together the trace of a message: its messages, its records, and its dead letter."""
 
+import asyncio
 from typing import Any, NamedTuple
 
 from aiohttp import web
@@ -77,9 +78,11 @@ async def read_trace(request: web.Request, served: Served, entry: str) -> Trace:
     services, uid = get_services(request), served.deployed.uid
     cascade = await read_messages(services.line, served, entry)
     dead_letter = await services.catalog.dead_letters.find_of_entry(uid, entry)
-    written = await find_records(request, served, entry, cascade.messages)
-    waiting = await find_waiting(request, served, entry)
-    timings = await read_timings(request, uid, entry)
+    written, waiting, timings = await asyncio.gather(
+        find_records(request, served, entry, cascade.messages),
+        find_waiting(request, served, entry),
+        read_timings(request, uid, entry),
+    )
     timeline = make_timeline(served.bundle, entry, cascade.messages, Sources(timings))
     return Trace(entry, cascade, written, dead_letter, waiting, timeline)
 

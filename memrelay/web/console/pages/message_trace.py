@@ -1,5 +1,6 @@
 """The page of one message: the tree of its messages, its records, and its dead letter."""
 
+import asyncio
 import time
 from collections import defaultdict
 from collections.abc import Sequence
@@ -8,8 +9,7 @@ from typing import Any, NamedTuple
 
 from aiohttp import web
 
-from memrelay.bus.keys import input_key, stores_key
-from memrelay.memory.engine.memory_id import built_in_store
+from memrelay.bus.keys import input_key
 from memrelay.memory.engine.timestamps import format_time
 from memrelay.web.api.directory import Served
 from memrelay.web.auth.access import get_caller
@@ -19,7 +19,7 @@ from memrelay.web.console.receipt_reads import read_remembered
 from memrelay.web.console.search_hits import record_url
 from memrelay.web.services import get_services
 from memrelay.web.trace.dead_letter_rows import read_rows
-from memrelay.web.trace.deliveries import find_deliveries
+from memrelay.web.trace.deliveries import find_deliveries, has_endpoints
 from memrelay.web.trace.messages import Published, read_messages
 from memrelay.web.trace.records import find_records
 from memrelay.web.trace.timeline import (
@@ -49,8 +49,6 @@ CUT_AFTER = 10
 LEAST_SHOWN_MS = 0.05
 # The tries of deliveries are read again after so many seconds.
 TRIES_S = 5
-# The built-in store of endpoints.
-ENDPOINTS_STORE = "endpoints"
 
 
 @routes.pipeline_page("message_trace.html")
@@ -69,17 +67,8 @@ async def tree_fragment(request: web.Request) -> web.Response:
 
     # The state of a pipeline does not change when a replay fails again.
     version = await get_services(request).catalog.dead_letters.read_version()
-    tries = int(time.time() // TRIES_S) if await _has_endpoints(request, served.deployed.uid) else 0
+    tries = int(time.time() // TRIES_S) if await has_endpoints(request, served.deployed.uid) else 0
     return await answer_refresh(request, served, make, (version, tries))
-
-
-async def _has_endpoints(request: web.Request, uid: str) -> bool:
-    """Return whether a pipeline has ever had an endpoint: their store then has a commit.
-
-    Raises BusError.
-    """
-    words = await get_services(request).line.call("HGETALL", stores_key(uid))
-    return built_in_store(uid, ENDPOINTS_STORE).encode() in words[::2]
 
 
 async def _trace_values(request: web.Request, served: Served) -> dict[str, Any]:
@@ -89,19 +78,19 @@ async def _trace_values(request: web.Request, served: Served) -> dict[str, Any]:
     cascade = await read_messages(services.line, served, entry)
     letter = await services.catalog.dead_letters.find_of_entry(uid, entry)
     searched = find_records(request, served, entry, cascade.messages, TIMEOUT_S)
-    written, fault = await attempt(request, uid, searched)
-    parked, _ = await attempt(request, uid, find_waiting(request, served, entry, TIMEOUT_S))
+    (written, fault), (parked, _), (timings, _) = await asyncio.gather(
+        attempt(request, uid, searched),
+        attempt(request, uid, find_waiting(request, served, entry, TIMEOUT_S)),
+        attempt(request, uid, read_timings(request, uid, entry, TIMEOUT_S)),
+    )
     records = written.records if written else []
     arrived_ms = int(entry.partition("-")[0])
     published = [one.published_at_ms for one in cascade.messages]
     found = [letter] if letter else []
     rows = await read_rows(services.catalog.dead_letters, found)
-    delivers = await _has_endpoints(request, uid)
-    timings, _ = await attempt(request, uid, read_timings(request, uid, entry, TIMEOUT_S))
+    delivers = await has_endpoints(request, uid)
     guids = [record["guid"] for record in records] if delivers else []
-    looked_up = find_deliveries(request, uid, guids, TIMEOUT_S)
-    deliveries, _ = await attempt(request, uid, looked_up)
-    sources = Sources(timings, deliveries or ())
+    sources = Sources(timings, await _read_deliveries(request, uid, guids))
     timeline = make_timeline(served.bundle, entry, cascade.messages, sources)
     return {
         "uid": uid,
@@ -128,6 +117,15 @@ async def _trace_values(request: web.Request, served: Served) -> dict[str, Any]:
         "caller": get_caller(request),
         "wait_s": services.options.max_wait_s,
     }
+
+
+async def _read_deliveries(
+    request: web.Request, uid: str, guids: Sequence[str]
+) -> list[dict[str, Any]]:
+    """Return the deliveries of records; none while the pipeline does not answer."""
+    looked_up = find_deliveries(request, uid, guids, TIMEOUT_S)
+    deliveries, _ = await attempt(request, uid, looked_up)
+    return deliveries or []
 
 
 class Bar(NamedTuple):

@@ -11,6 +11,7 @@ from memrelay.web.console.agents import list_agents
 from memrelay.web.console.calls import TIMEOUT_S, attempt
 from memrelay.web.console.frame import Page, PageRoutes
 from memrelay.web.server.errors import BadRequest
+from memrelay.web.trace.deliveries import has_endpoints
 from memrelay.web.trace.search import STATES, SearchPage, search_messages
 from memrelay.web.trace.search_route import CONDITIONS, parse_after, parse_query
 from memrelay.web.trace.waiting import find_parked
@@ -52,6 +53,8 @@ async def messages(request: web.Request, served: Served) -> dict[str, Any]:
         "oldest": format_time(page.oldest_ms) if page.oldest_ms else "",
         "conditions": urlencode(filters),
         "next": f"?{following}" if page.cursor else "",
+        "delivers": given["state"] == "failed"
+        and await has_endpoints(request, served.deployed.uid),
         "is_continued": bool(request.query.get("cursor")),
         "fault": fault,
         "states": STATES,
