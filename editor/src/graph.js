@@ -18,7 +18,7 @@ export class Graph {
     this.pillLayer = s("g", { "aria-hidden": "true" });
     this.boxLayer = s("g", {});
     this.draftLine = s("path", { class: "joining", d: "" });
-    const arrow = s("marker", { id: "arrow", viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 8, markerHeight: 8, orient: "auto" }, s("path", { d: "M0 0L8 4L0 8z" }));
+    const arrow = s("marker", { id: "arrow", viewBox: "0 0 8 8", refX: 7, refY: 4, markerUnits: "userSpaceOnUse", markerWidth: 9, markerHeight: 9, orient: "auto" }, s("path", { d: "M0 0L8 4L0 8z" }));
     // The line that follows the pointer is in a second drawing, so that the first is not painted again.
     this.overlay = s("svg", { class: "overlay", "aria-hidden": "true" }, this.draftLine);
     this.svg = s("svg", { role: "group", "aria-label": "Blocks of the pipeline", "aria-describedby": "graph-keys" }, s("defs", {}, arrow), this.edgeLayer, this.pillLayer, this.boxLayer);

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Page, expect
 
 from memrelay.web.console.pages import ALL
 from tests.support.axe import find_violations
@@ -103,6 +103,7 @@ def opened(shown: Shown, path: str) -> Iterator[Page]:
     window = {"width": 1280, "height": HEIGHT}
     address = path.format(**shown.fields)
     with open_page(shown.browser, shown.web_system, address, viewport=window) as page:
+        expect(page.get_by_text("Loading…")).to_have_count(0)  # the editor is a script
         yield page
 
 
