@@ -21,7 +21,7 @@ WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 MAX_EVENTS = 40
 # Steps of the same kind with at most this many steps between them are one event.
 MAX_GAP = 5
-# What is unusual about a step, the worst first.
+# Unusual states of a step, the worst first.
 KINDS = ("down", "dead", "high")
 # A worker that starts needs as long to take its pipelines.
 DOWN_S = 12.0
@@ -116,7 +116,7 @@ class Chart(NamedTuple):
     now: str
     most: str
     label: str
-    # The texts of the columns, "" where nothing is known.
+    # The texts of the columns, "" for an unknown value.
     values: list[str]
 
 
@@ -130,7 +130,7 @@ class Event(NamedTuple):
 
 
 class FigureView(NamedTuple):
-    """What a page shows of recorded figures."""
+    """The charts of a page, with everything that is written next to them."""
 
     span: str
     charts: list[Chart]

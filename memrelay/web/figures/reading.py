@@ -28,7 +28,7 @@ Steps = list[tuple[int, Step]]
 
 
 class Recorded(NamedTuple):
-    """What was recorded of a span, in Unix seconds. `normal` has the medians of the week."""
+    """The recorded figures of a span, in Unix seconds. `normal` has the medians of the week."""
 
     span: str
     since: int

@@ -101,7 +101,7 @@ class Latest(NamedTuple):
 
 
 class Contents(NamedTuple):
-    """What stores have: the latest memories, writes that wait for review, and captured sessions."""
+    """The latest memories of stores, the writes that wait for review, and captured sessions."""
 
     records: tuple[Latest, ...] = ()
     reviews: tuple[Need, ...] = ()
