@@ -3,7 +3,7 @@
 All charts of a page have the same columns, so that one look at a time shows everything.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import groupby, pairwise
 from typing import NamedTuple
 
@@ -141,6 +141,14 @@ class FigureView(NamedTuple):
     ticks: list[Tick]
     marks: list[MarkLine]
     events: list[Event]
+
+
+def draw_charts(recorded: Recorded, titles: Collection[str]) -> dict[str, Chart]:
+    """Return some charts by title, without those that have nothing to show."""
+    columns = _make_columns(recorded, COLUMNS_S[recorded.span])
+    specs = (spec for spec in CHARTS if spec.title in titles)
+    found = (_draw(spec, columns, recorded.normal) for spec in specs)
+    return {chart.title: chart for chart in found if chart is not None}
 
 
 def draw(recorded: Recorded) -> FigureView:
