@@ -77,6 +77,7 @@ def list_pages(guids: Guids) -> dict[str, str]:
     """Return the addresses of the measured pages."""
     base, store = f"/pipelines/{UID}", f"store={STORE}"
     return {
+        "home": "/",
         "memory": f"{base}/memory",
         "long texts": f"{base}/memory?kind=article",
         "longest texts": f"{base}/memory?kind=book",
