@@ -130,6 +130,7 @@ export class Form {
 
   drawSenders() {
     const { agent } = this, { bundle } = this.draft, mode = this.mode ?? senderMode(bundle, agent), names = sendersOf(agent);
+    const isChosen = this.mode;
     this.mode = null;
     const select = h("select", { "data-key": "agent_from", name: "agent_from", onchange: ({ target }) => {
       this.mode = target.value;
@@ -137,12 +138,14 @@ export class Form {
     } }, Object.entries(MODES).map(([value, text]) => h("option", { value, selected: value === mode }, text)));
     const isExcluding = mode === "others", mark = isExcluding ? "!" : "";
     const known = [...new Set([...publishersOn(bundle, listensOn(agent)), ...names.map((one) => one.replace(/^!/, ""))])];
-    const boxes = ["others", "chosen"].includes(mode) ? h("div", { class: "choices-of", role: "group", "aria-label": isExcluding ? "Excluded senders" : "Accepted senders" }, known.map((name) => h("label", { class: "check" },
+    const choices = ["others", "chosen"].includes(mode) ? h("div", { class: "choices-of", role: "group", "aria-label": isExcluding ? "Excluded senders" : "Accepted senders" }, known.map((name) => h("label", { class: "check" },
       h("input", { type: "checkbox", "data-key": `from-${name}`, checked: names.includes(mark + name), onchange: ({ target }) => {
         this.mode = mode;
         const kept = sendersOf(this.agent).filter((one) => one.startsWith("!") === isExcluding && one !== mark + name);
         this.reshape((one) => setSenders(one, target.checked ? [...kept, mark + name] : kept), "senders");
       } }), " ", name))) : null;
+    const isLong = isExcluding && names.length > 2;
+    const boxes = choices && isLong ? h("details", { "data-section": "excluded", ...(isChosen ? { open: true } : {}) }, h("summary", {}, `${names.length} excluded agents`), choices) : choices;
     return h("div", { class: "field", "data-field": "agent_from" }, h("label", {}, "Accepts from", select), h("p", { class: "bad fault", hidden: true }), boxes, mode === "commands" ? h("p", { class: "note help" }, `All senders except the ${names.length} agents of this swarm that call a block.`) : null);
   }
 

@@ -103,12 +103,14 @@ export function layOut(agents) {
   const boxes = agents.map((agent, at) => ({ at, x: columnX(places[at].column), y: rowY(places[at].row), ...places[at] }));
   const left = (at) => [boxes[at].x, boxes[at].y + BOX.height / 2], right = (at) => [boxes[at].x + BOX.width, boxes[at].y + BOX.height / 2];
   const edges = [], pills = [];
+  // Only the first arrow of a fan has the name of its swarm.
+  const isFirst = (at, parent) => children[parent].find((one) => listensOn(agents[one]) === listensOn(agents[at])) === at;
   agents.forEach((agent, at) => {
     const parent = parents[at], isNamed = sendersOf(agent).some((one) => !one.startsWith("!"));
     for (const other of senders[at]) {
       const isMain = other === parent;
       if (!isMain && (!isNamed || edges.length > agents.length + MAX_CROSSING)) continue;
-      edges.push({ from: other, to: at, label: isMain ? listensOn(agent) : "", kind: isMain ? "main" : "crosses", path: bend(...right(other), ...left(at)) });
+      edges.push({ from: other, to: at, label: isMain && isFirst(at, parent) ? listensOn(agent) : "", kind: isMain ? "main" : "crosses", path: bend(...right(other), ...left(at)) });
     }
     const y = boxes[at].y + BOX.height / 2, readers = findReaders(agents, at), box = boxes[at];
     box.readers = readers;

@@ -72,7 +72,7 @@ export class Tryer {
     const { entrance, draft, context } = this;
     if (!entrance) return;
     const { swarm, user, agent, sender } = entrance, sample = context.samples[sender] ?? {};
-    const data = agent ? { headers: sample.headers ?? {} } : undefined;
+    const data = sample.headers ?? {};
     const body = { bundle: draft.bundle, text: this.text.value, stores: this.copy.checked ? "copy" : "empty", ...(agent ? { agent, data } : { swarm, user }) };
     this.send.disabled = true;
     this.outcome.textContent = "Running…";

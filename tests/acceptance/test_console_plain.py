@@ -72,7 +72,13 @@ def test_hostile_names_are_text_and_nothing_scrolls_sideways(
         guid = post(web_system, f"{base}/records", record)["guid"]
         post(web_system, f"{base}/swarms/chat/messages?wait=60", {"text": f"/write {name}"})
         paths = ("", "/memory", f"/memory/{guid}", "/bundle")
-        for path in ("/", "/dead-letters", *(f"/pipelines/{uid}{one}" for one in paths)):
+        for path in (
+            "/",
+            "/pipelines",
+            "/status",
+            "/dead-letters",
+            *(f"/pipelines/{uid}{one}" for one in paths),
+        ):
             with open_page(
                 browser,
                 web_system,

@@ -128,13 +128,15 @@ def _endpoint_addresses(web_system: WebSystem, uid: str) -> dict[str, str]:
 def _addresses(uid: str, guid: str, entry: str, letter: str) -> dict[str, str]:
     base = f"/pipelines/{uid}"
     return {
-        "Pipelines": "/",
+        "Home": "/",
+        "Pipelines": "/pipelines",
         "Find": "/find?q=meeting",
         "Status": "/status",
         "Keys": "/keys",
         "API reference": "/docs",
         "API group": "/docs/records",
         "Overview": base,
+        "Figures": f"{base}/figures",
         "Memory": f"{base}/memory",
         "Search": f"{base}/memory?q=setting+the+usrname&compare=fts",
         "Record": f"{base}/memory/{guid}",

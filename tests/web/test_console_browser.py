@@ -234,7 +234,7 @@ def test_pages_are_readable_without_javascript(
         expect(page.locator(".copy")).to_have_count(0)
 
 
-@pytest.mark.parametrize("path", ["/", "/pipelines/{uid}"])
+@pytest.mark.parametrize("path", ["/", "/pipelines", "/pipelines/{uid}"])
 def test_no_page_is_wider_than_a_phone(
     browser: Browser, web_system: WebSystem, uid: str, path: str
 ) -> None:
@@ -270,7 +270,7 @@ def lowest_contrast(page: Page) -> float:
 
 
 def test_the_console_works_by_keyboard(browser: Browser, web_system: WebSystem, uid: str) -> None:
-    with open_page(browser, web_system, "/") as page:
+    with open_page(browser, web_system, "/pipelines") as page:
         # A deployed pipeline appears within two refreshes.
         expect(page.locator(f"#to-{uid}")).to_be_visible()
         page.keyboard.press("Tab")

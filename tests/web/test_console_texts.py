@@ -100,7 +100,9 @@ def read_text(web_system: WebSystem, path: str, status: int = 200, **headers: st
 
 def test_the_pages_without_content_say_so() -> None:
     with WebSystem() as web_system:
-        assert "No pipelines yet. Deploy one: memrelay deploy FILE" in read_text(web_system, "/")
+        assert "No pipelines yet. Deploy one: memrelay deploy FILE" in read_text(
+            web_system, "/pipelines"
+        )
         uid = deploy_bundle(web_system.url, make_bundle(make_uid(), PERSON, *make_commands()))
         found = {path: read_text(web_system, path.format(uid=uid)) for path in EMPTY}
 

@@ -202,7 +202,7 @@ def test_the_numbers_of_dead_letters_link_to_them(web_system: WebSystem) -> None
     link = re.compile(f'<a[^>]* href="/dead-letters\\?pipeline={uid}">'.encode())
 
     assert link.search(web_system.get(f"/pipelines/{uid}").body)
-    assert link.search(web_system.get("/").body)
+    assert link.search(web_system.get("/pipelines").body)
 
 
 def test_dead_letters_are_grouped_filtered_and_listed(web_system: WebSystem) -> None:

@@ -1,6 +1,4 @@
-"""The pages of the pipeline editor in Chromium: made from a template, by keyboard, by drag, in JSON,
-checked, tried and deployed.
-"""
+"""The pipeline editor in Chromium: from a template, by keyboard, by drag, and in JSON."""
 
 import hmac
 from collections.abc import Iterator
@@ -105,6 +103,7 @@ def test_issues_of_github_are_remembered_and_sent_on(
         page.get_by_label("Comes in at").select_option("Webhook to github")
         page.get_by_role("button", name="Send test message").click()
         steps = page.locator(".try-steps")
+        expect(page.locator(".try-outcome")).to_contain_text("ran to its end")
         expect(steps).to_contain_text("hooks.example.com")
         expect(steps).to_contain_text("A test of the webhook")
         expect(page.locator(".box.lit")).to_have_count(3)
@@ -122,8 +121,8 @@ def test_issues_of_github_are_remembered_and_sent_on(
         answer = web_system.get(path)
         return [one["content"] for one in answer.json["items"]] if answer.status == 200 else []
 
-    wait_for(is_served)
-    wait_for(lambda: read_contents() == ["ada/tea: The kettle leaks"])
+    wait_for(is_served, "the webhook is accepted")
+    wait_for(lambda: read_contents() == ["ada/tea: The kettle leaks"], "the issue is a record")
 
 
 def test_a_pipeline_is_made_by_keyboard(browser: Browser, web_system: WebSystem) -> None:
@@ -303,14 +302,14 @@ def test_the_json_view_completes_keys(browser: Browser, web_system: WebSystem, u
 
 def test_a_test_message_lights_its_path(browser: Browser, web_system: WebSystem, uid: str) -> None:
     with open_page(browser, web_system, f"/pipelines/{uid}/edit", **WIDE) as page:
-        page.get_by_label("Message").fill("/note The kettle leaks")
+        page.get_by_role("textbox", name="Message").fill("/note The kettle leaks")
         page.get_by_role("button", name="Send test message").click()
         expect(page.locator(".try-steps li")).to_have_count(2)
         kept = page.locator(".try-steps li").last
         expect(kept).to_contain_text("created")
         expect(kept).to_contain_text("The kettle leaks")
         expect(page.locator(".box.lit")).to_have_count(3)
-        page.get_by_label("Message").fill("nothing that a block accepts")
+        page.get_by_role("textbox", name="Message").fill("nothing that a block accepts")
         page.get_by_role("button", name="Send test message").click()
         expect(page.locator(".try-outcome")).not_to_contain_text("Running")
 

@@ -144,7 +144,7 @@ def test_long_names_leave_fewer_entities_in_a_bounded_page(web_system: WebSystem
     entities = [(f"{number:03}" + "\u6f22" * 120, "\u6f22" * 50, []) for number in range(300)]
     names = [one[0] for one in entities]
     pairs = [(names[at], names[to], "in") for at in range(1, 300) for to in range(0, at, 30)]
-    fill(web_system, uid, entities, pairs[:1000])
+    fill(web_system, uid, entities, pairs[:500])
     answer = show(web_system, uid)
 
     assert len(answer.body) < 300_000 and "are shown at once" in text_of(answer)

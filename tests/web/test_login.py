@@ -238,4 +238,4 @@ def test_a_key_without_read_can_log_in_again(keyed: WebSystem) -> None:
             if key is blind:
                 page.click("text=Log in with another key")
 
-        page.wait_for_selector("h1:has-text('Pipelines')")
+        page.wait_for_selector("h1:has-text('Home')")

@@ -216,5 +216,5 @@ def test_the_schema_refuses_what_the_server_refuses(document: dict[str, Any]) ->
         ({"query": "tea", "memory_ids": None}, True),
     ):
         assert is_valid(schemas["SoatQuestion"], value) is valid, value
-    overview = document["paths"]["/"]["get"]["parameters"]
+    overview = document["paths"]["/pipelines"]["get"]["parameters"]
     assert [is_valid(one["schema"], "0") for one in overview if one["name"] == "page"] == [True]

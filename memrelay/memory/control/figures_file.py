@@ -6,7 +6,8 @@ program may delete it: the next write creates it again. It never grows beyond MA
 
 import sqlite3
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -58,6 +59,8 @@ FIGURES: dict[str, Callable[[float, float], float]] = {
 }
 # The values of a step by figure. An unknown figure is missing.
 Step = Mapping[str, float]
+# Steps by the Unix time in seconds at which their minute began, and by series.
+Minutes = Mapping[int, Mapping[str, Step]]
 
 
 class Mark(NamedTuple):
@@ -85,17 +88,15 @@ class FiguresFile:
     def __init__(self, root: Path) -> None:
         self.path = root / NAME
 
-    def add(self, at: int, steps: Mapping[str, Step], marks: Iterable[Mark] = ()) -> None:
-        """Merge the figures of a minute by series, and add marks. `at` is in Unix seconds."""
+    def add(self, minutes: Minutes, marks: Iterable[Mark] = ()) -> None:
+        """Merge the figures of minutes into the spans, and add marks."""
         with self._opened("rwc") as database:
             self._prepare(database)
-            for attempt in range(MAX_DROPS):
-                try:
-                    return _write(database, at, steps, marks)
-                except sqlite3.OperationalError as error:
-                    is_full = error.sqlite_errorcode == sqlite3.SQLITE_FULL
-                    if not is_full or attempt + 1 == MAX_DROPS or not _drop_oldest(database):
-                        raise
+            for _ in range(MAX_DROPS):
+                if _write(database, minutes, list(marks)):
+                    return
+                _drop_oldest(database)
+            raise StoreBusy(f"{self.path}: it is full, or its disk is")
 
     def read(self, span: str, series: str, since: int) -> list[tuple[int, Step]]:
         """Return the steps of a series from a time on, each with its time. All in Unix seconds."""
@@ -158,46 +159,66 @@ class FiguresFile:
             Path(f"{self.path}{suffix}").unlink(missing_ok=True)
 
 
-def _write(
-    database: sqlite3.Connection, at: int, steps: Mapping[str, Step], marks: Iterable[Mark]
-) -> None:
+def _write(database: sqlite3.Connection, minutes: Minutes, marks: Sequence[Mark]) -> bool:
+    """Return whether there was room for the figures."""
+    try:
+        _write_all(database, minutes, marks)
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode != sqlite3.SQLITE_FULL:
+            raise
+        return False
+    return True
+
+
+def _write_all(database: sqlite3.Connection, minutes: Minutes, marks: Sequence[Mark]) -> None:
+    now = max(minutes, default=0)
     with _transaction(database):
         for span, kept in SPANS.items():
             database.execute(
                 "DELETE FROM chunks WHERE span = ? AND at <= ?",
-                (span, at - kept.length_s - kept.chunk_s),
+                (span, now - kept.length_s - kept.chunk_s),
             )
-            for series, step in steps.items():
-                _merge_into(database, (span, series), at, step)
-        database.executemany("INSERT OR IGNORE INTO marks VALUES (?, ?, ?)", list(marks))
-        database.execute("DELETE FROM marks WHERE at < ?", (at - SPANS["week"].length_s,))
+            for key, steps in _group(minutes, kept).items():
+                _merge_into(database, (span, *key), steps)
+        database.executemany("INSERT OR IGNORE INTO marks VALUES (?, ?, ?)", marks)
+        database.execute("DELETE FROM marks WHERE at < ?", (now - SPANS["week"].length_s,))
         database.execute(
             "DELETE FROM marks WHERE at < (SELECT at FROM marks ORDER BY at DESC LIMIT 1 OFFSET ?)",
             (MAX_MARKS - 1,),
         )
 
 
-def _merge_into(database: sqlite3.Connection, key: tuple[str, str], at: int, step: Step) -> None:
-    """Merge a step into the chunk of a span and series."""
-    kept = SPANS[key[0]]
-    start, offset = at - at % kept.chunk_s, at % kept.chunk_s // kept.step_s * kept.step_s
+def _group(minutes: Minutes, kept: Span) -> dict[tuple[str, int], dict[int, Step]]:
+    """Return the steps of each chunk, which is a series and a time, by their offsets."""
+    chunks = defaultdict[tuple[str, int], dict[int, Step]](dict)
+    for at, by_series in minutes.items():
+        start, offset = at - at % kept.chunk_s, at % kept.chunk_s // kept.step_s * kept.step_s
+        for series, step in by_series.items():
+            steps = chunks[series, start]
+            steps[offset] = merge(steps.get(offset, {}), step)
+    return chunks
+
+
+def _merge_into(
+    database: sqlite3.Connection, key: tuple[str, str, int], steps: Mapping[int, Step]
+) -> None:
+    """Merge steps into the chunk of a span, a series and a time."""
     row = database.execute(
-        "SELECT steps FROM chunks WHERE span = ? AND series = ? AND at = ?", (*key, start)
+        "SELECT steps FROM chunks WHERE span = ? AND series = ? AND at = ?", key
     ).fetchone()
-    known = dict(_unpack(row[0])) if row else {}
-    known[offset] = merge(known.get(offset, {}), step)
+    known: dict[int, Step] = dict(_unpack(row[0])) if row else {}
+    for offset, step in steps.items():
+        known[offset] = merge(known.get(offset, {}), step)
+    database.execute("INSERT OR REPLACE INTO chunks VALUES (?, ?, ?, ?)", (*key, _pack(known)))
+
+
+def _drop_oldest(database: sqlite3.Connection) -> None:
+    """Delete the oldest chunks."""
     database.execute(
-        "INSERT OR REPLACE INTO chunks VALUES (?, ?, ?, ?)", (*key, start, _pack(known))
-    )
-
-
-def _drop_oldest(database: sqlite3.Connection) -> int:
-    """Delete the oldest chunks, and return how many."""
-    return database.execute(
         "DELETE FROM chunks WHERE (span, series, at) IN "
         "(SELECT span, series, at FROM chunks ORDER BY at LIMIT ?)",
         (DROPPED_CHUNKS,),
-    ).rowcount
+    )
 
 
 @contextmanager

@@ -55,7 +55,7 @@ class Picture(NamedTuple):
 
 
 def rank_types(types: Sequence[str]) -> dict[str, int]:
-    """Return the color of each type: the most frequent ones have a color of theirs."""
+    """Return the color of each type: each of the six most frequent types has another one."""
     counts = Counter(types)
     ordered = sorted(counts, key=lambda name: (-counts[name], name))
     return {name: min(at, OTHER) for at, name in enumerate(ordered)}

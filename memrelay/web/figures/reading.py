@@ -100,7 +100,7 @@ class Figures:
         if caller.sees_all and not uid:
             return [ALL]
         known: list[str] = await self._cached(("series",), read)
-        return [one for one in known if one == uid or (not uid and one in caller.pipelines)]
+        return [one for one in known if (one == uid if uid else one in caller.pipelines)]
 
     async def _read_series(self, span: str, series: Sequence[str]) -> Steps:
         steps: Steps = await self._cached((span, *series), lambda: self._read_file(span, series))

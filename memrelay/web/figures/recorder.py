@@ -98,7 +98,7 @@ class Recorder:
             return
 
         def add() -> bool:
-            self._file.add(self._minute * MINUTE_S, self._steps, sorted(self._marks))
+            self._file.add({self._minute * MINUTE_S: self._steps}, sorted(self._marks))
             return True
 
         if await self._attempt(add):

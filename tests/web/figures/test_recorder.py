@@ -4,6 +4,7 @@ import asyncio
 import os
 import random
 import resource
+import signal
 import stat
 from pathlib import Path
 from typing import Any
@@ -106,28 +107,28 @@ def test_minutes_are_written_with_their_marks(tmp_path: Path) -> None:
 
 def test_the_file_begins_anew_if_it_is_damaged_or_deleted(tmp_path: Path) -> None:
     file = FiguresFile(tmp_path)
-    file.add(START, {ALL: {"done": 1.0}})
+    file.add({START: {ALL: {"done": 1.0}}})
     file.path.write_bytes(b"no database" * 1000)
 
     with pytest.raises(StoreBroken):
         file.read("day", ALL, 0)
     assert file.read("day", ALL, 0) == []
-    file.add(START, {ALL: {"done": 2.0}})
+    file.add({START: {ALL: {"done": 2.0}}})
     assert file.read("day", ALL, 0) == [(START, {"done": 2})]
     file.path.unlink()
-    file.add(START, {ALL: {"done": 3.0}})
+    file.add({START: {ALL: {"done": 3.0}}})
     assert file.read("day", ALL, 0) == [(START, {"done": 3})]
 
 
 def test_a_damaged_chunk_is_no_fault_of_a_later_write(tmp_path: Path) -> None:
     file = FiguresFile(tmp_path)
-    file.add(START, {ALL: {"done": 1.0}})
+    file.add({START: {ALL: {"done": 1.0}}})
     # The beginning of compressed data.
     file.path.write_bytes(file.path.read_bytes().replace(b"x\x9c", bytes(2)))
 
     with pytest.raises(StoreBroken):
         file.read("day", ALL, 0)
-    file.add(START + 60, {ALL: {"done": 1.0}})
+    file.add({START + 60: {ALL: {"done": 1.0}}})
 
     assert file.read("day", ALL, 0) == [(START + 60, {"done": 1})]
 
@@ -145,7 +146,7 @@ def test_a_folder_without_room_is_a_fault_that_the_recorder_logs_once(
     asyncio.run(run())
 
     with pytest.raises(StoreBusy):
-        FiguresFile(tmp_path).add(START, {})
+        FiguresFile(tmp_path).add({START: {}})
     assert [one.message for one in caplog.records].count("figures_not_recorded") == 1
 
 
@@ -215,9 +216,9 @@ def test_one_of_several_servers_records(tmp_path: Path) -> None:
 
 def test_old_steps_and_marks_are_deleted(tmp_path: Path) -> None:
     file, week_s = FiguresFile(tmp_path), SPANS["week"].length_s
-    file.add(START, {"a": {"done": 1.0}}, [Mark(START, "backup", "")])
+    file.add({START: {"a": {"done": 1.0}}}, [Mark(START, "backup", "")])
 
-    file.add(START + 2 * week_s, {"b": {"done": 1.0}}, [Mark(START + 2 * week_s, "backup", "")])
+    file.add({START + 2 * week_s: {"b": {"done": 1.0}}}, [Mark(START + 2 * week_s, "backup", "")])
 
     assert file.list_series() == ["b"]
     assert file.read_marks(0) == [Mark(START + 2 * week_s, "backup", "")]
@@ -225,7 +226,7 @@ def test_old_steps_and_marks_are_deleted(tmp_path: Path) -> None:
 
 def test_the_marks_are_bounded(tmp_path: Path) -> None:
     file = FiguresFile(tmp_path)
-    file.add(START, {}, [Mark(START + number, "restart", "w") for number in range(2000)])
+    file.add({START: {}}, [Mark(START + number, "restart", "w") for number in range(2000)])
 
     assert len(file.read_marks(0)) == 500
 
@@ -244,7 +245,7 @@ def test_the_file_stays_below_two_megabytes(tmp_path: Path) -> None:
     most = 0
     for minute in range(0, 2 * 1440, 40):
         steps = {name: {figure: chance.random() * 10**6 for figure in FIGURES} for name in names}
-        file.add(START + 60 * minute, steps)
+        file.add({START + 60 * minute: steps})
         most = max(most, file.path.stat().st_size)
 
     last = START + 60 * (2 * 1440 - 40)
@@ -257,8 +258,6 @@ def test_a_quota_of_the_file_size_ends_no_recording(tmp_path: Path) -> None:
     """A full disk: the process may write no file beyond 20 kB."""
     child = os.fork()
     if not child:  # pragma: no cover  # its own process, because the limit cannot be raised again
-        import signal
-
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
         recording = Recording(tmp_path)

@@ -46,10 +46,18 @@ def _begin(ids: tuple[str, ...]) -> tuple[Floats, Floats]:
 
 def _push(x: Floats, y: Floats, edges: NDArray[np.intp], spread: float) -> tuple[Floats, Floats]:
     """Return how far each entity moves."""
-    dx, dy = x[:, None] - x[None, :], y[:, None] - y[None, :]
-    force = spread * spread / (dx * dx + dy * dy + 1e-6)
-    move_x = (dx * force).sum(axis=1) - 0.4 * (x - 0.5)
-    move_y = (dy * force).sum(axis=1) - 0.4 * (y - 0.5)
+    places = np.stack((x, y), axis=1)
+    squares = (places * places).sum(axis=1)
+    # Squared distances, without a matrix for each of x and y.
+    force = places @ places.T
+    force *= -2
+    force += squares[:, None]
+    force += squares[None, :]
+    np.maximum(force, 1e-6, out=force)
+    np.divide(spread * spread, force, out=force)
+    total = force.sum(axis=1)
+    move_x = x * total - force @ x - 0.4 * (x - 0.5)
+    move_y = y * total - force @ y - 0.4 * (y - 0.5)
     source, target = edges[:, 0], edges[:, 1]
     away_x, away_y = x[source] - x[target], y[source] - y[target]
     pull = np.hypot(away_x, away_y) / spread

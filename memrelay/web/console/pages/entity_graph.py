@@ -38,7 +38,7 @@ MAX_BYTES, NODE_BYTES = 200_000, 360
 
 
 class View(NamedTuple):
-    """What a visitor looks at. `graph` is "" if the pipeline has none."""
+    """The part of a graph that a visitor sees. `graph` is "" if the pipeline has no graph."""
 
     uid: str
     graph: str

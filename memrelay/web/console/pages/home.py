@@ -225,8 +225,10 @@ def _list_row_needs(row: Json, workers: int) -> Iterable[Need]:
     elif not row["owner"] and workers:
         yield Need("bad", name, "No worker serves this pipeline.", url)
     if row["dead_letters"]:
-        letters = f"{format_count(row['dead_letters'])} dead letters: replay or drop them"
-        yield Need("bad", name, letters, f"/dead-letters?pipeline={row['pipeline_uid']}")
+        letters = row["dead_letters"]
+        words = "1 dead letter" if letters == 1 else f"{format_count(letters)} dead letters"
+        text = f"{words}: replay or drop"
+        yield Need("bad", name, text, f"/dead-letters?pipeline={row['pipeline_uid']}")
     for endpoint in row.get("deliveries", {}).get("trouble", ()):
         if not endpoint["is_paused"]:
             is_off = bool(endpoint["disabled"])
@@ -296,7 +298,8 @@ async def _read_pipeline(request: web.Request, served: Served) -> Contents:
             has_captured = bool(items)
     reviews: tuple[Need, ...] = ()
     if waiting:
-        text = f"{waiting}{'+' if waiting >= 100 else ''} writes wait for review"
+        count = "1 write waits" if waiting == 1 else f"{waiting}{'+' * (waiting >= 100)} writes wait"
+        text = f"{count} for review"
         reviews = (Need("slow", name, text, f"/pipelines/{uid}/reviews"),)
     return Contents(tuple(records), reviews, has_captured)
 

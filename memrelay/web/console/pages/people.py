@@ -15,7 +15,14 @@ from memrelay.web.api.operations import call_operation
 from memrelay.web.auth.access import requires
 from memrelay.web.console.agents import list_agents
 from memrelay.web.console.calls import Answer, Call, ask
-from memrelay.web.console.frame import HEADERS, Page, PageRoutes, find_served, render_page
+from memrelay.web.console.frame import (
+    HEADERS,
+    Page,
+    PageRoutes,
+    find_served,
+    refuse_fault,
+    render_page,
+)
 from memrelay.web.console.subject_reads import (
     StoreHead,
     SubjectName,
@@ -29,7 +36,7 @@ from memrelay.web.console.subject_reads import (
 from memrelay.web.openapi.route_docs import documented
 from memrelay.web.server.errors import BadRequest
 
-PAGE = Page("People", "/pipelines/{uid}/people", menu="pipeline", order=35, parent="Pipelines")
+PAGE = Page("People", "/pipelines/{uid}/people", menu="pipeline", order=21, parent="Pipelines")
 SORTS = {"user": "People", "agent": "Agents", "thread": "Threads"}
 QUERY = {
     "sort": f"What to show: {', '.join(SORTS)}.",
@@ -54,7 +61,7 @@ COLORS = 6
 class Name(NamedTuple):
     """A user, an agent or a thread in a list. `title` is the name of a user, the block of an agent.
 
-    `records` is None if they are not counted, and `has_more` tells that there are more.
+    `records` is None if they are not counted. `has_more` is true if there are more of them.
     """
 
     name: str
@@ -83,20 +90,12 @@ class NameList(NamedTuple):
 async def people(request: web.Request) -> web.Response:
     """Show the users, agents and threads of a pipeline, or everything about one of them."""
     served = await find_served(request)
-    uid, query = served.deployed.uid, {name: request.query.get(name, "") for name in QUERY}
-    sort = query["sort"] or "user"
-    if sort not in SORTS:
-        raise BadRequest(f"There is no sort {sort[:20]!r}; the sorts are {', '.join(SORTS)}.")
-
-    def link(**given: str) -> str:
-        shown = {name: value for name, value in given.items() if value}
-        return f"/pipelines/{uid}/people?{urlencode(shown)}"
-
-    common = {"link": link, "query": query, "sorts": SORTS, "color": color_of}
-    if query["of"]:
-        values = await _read_subject(request, served, SubjectName(uid, sort, query["of"]), query)
+    query, subject = _parse(request, served.deployed.uid)
+    common = _list_common(subject.uid, query)
+    if subject.name:
+        values = await _read_subject(request, served, subject, query)
         return await render_page(request, PAGE, "person.html", served, **common, **values)
-    wanted = [sort] if query["sort"] else [*SORTS]
+    wanted = [subject.sort] if query["sort"] else [*SORTS]
     limit = MANY if query["sort"] else FEW
     *lists, views = await asyncio.gather(
         *(_list_names(request, served, one, query, limit) for one in wanted),
@@ -105,6 +104,34 @@ async def people(request: web.Request) -> web.Response:
     return await render_page(
         request, PAGE, "people.html", served, lists=lists, views=views, **common
     )
+
+
+@routes.part("/timeline", "fragments/timeline.html", ident="people.people_timeline")
+async def people_timeline(request: web.Request, served: Served) -> Json:
+    """Return the timeline of a user, an agent or a thread."""
+    query, subject = _parse(request, served.deployed.uid)
+    timeline = await read_timeline(request, served, subject, query["kind"], query["cursor"])
+    refuse_fault("; ".join(timeline.faults))
+    return _list_common(subject.uid, query) | {"subject": subject, "timeline": timeline}
+
+
+def _parse(request: web.Request, uid: str) -> tuple[dict[str, str], SubjectName]:
+    """Return the parameters of the page. Raises BadRequest for an unknown sort."""
+    query = {name: request.query.get(name, "") for name in QUERY}
+    sort = query["sort"] or "user"
+    if sort not in SORTS:
+        raise BadRequest(f"There is no sort {sort[:20]!r}; the sorts are {', '.join(SORTS)}.")
+    return query, SubjectName(uid, sort, query["of"])
+
+
+def _list_common(uid: str, query: dict[str, str]) -> Json:
+    """Return the template values of all pages."""
+
+    def link(part: str = "", **given: str) -> str:
+        shown = {name: value for name, value in given.items() if value}
+        return f"/pipelines/{uid}/people{part}?{urlencode(shown)}"
+
+    return {"link": link, "query": query, "sorts": SORTS, "color": color_of}
 
 
 def color_of(kind: str) -> int:
