@@ -127,7 +127,7 @@ def test_a_page_of_a_server_with_keys_looks_right(
     _, shown, key = servers
     with opened(shown, "/login") as page:
         if name != "login":
-            page.get_by_label("Key").fill(key.text)
+            page.get_by_role("textbox", name="Key").fill(key.text)
             page.get_by_role("button", name="Log in").click()
             page.goto(shown.web_system.url + KEY_PAGES[name])
         assert list_faults(page, name) == []
