@@ -157,7 +157,7 @@ class Try:
     def dead_letters(self) -> list[dict[str, str]]:
         """Return the messages that failed, with their reasons."""
         failed = self._bus.dead_letters.values()
-        return [{"agent": one.agent, "reason": one.error} for one in failed]
+        return [{"agent": one.agent, "reason": one.error.partition("\n")[0]} for one in failed]
 
     async def _run(self) -> None:
         owner, clock = self._owner, self._clock

@@ -3,11 +3,13 @@
 `PAGES` is the list of all pages. To add a page, add a line, and what it shows to `fill_showcase`.
 """
 
+import time
 from typing import Any
 from urllib.parse import quote
 
 from tests.support.bundles import Json, make_agent, make_bundle, make_commands, make_uid
 from tests.support.console_content import PERSON, RECIPE, post
+from tests.support.figures import fill_week
 from tests.support.http import ask
 from tests.support.pages import deploy_bundle
 from tests.support.waiting import wait_for
@@ -21,6 +23,7 @@ PAGES: dict[str, str] = {
     "new-pipeline": "/pipelines/new",
     "find": "/find?q=Ada",
     "status": "/status",
+    "status-week": "/status?span=week",
     "first-key": "/keys",
     "api-reference": "/docs",
     "api-group": "/docs/records",
@@ -154,6 +157,7 @@ def fill_showcase(web_system: WebSystem) -> dict[str, str]:
     bundle = make_bundle(uid, *agents, name="Support desk", stores=[store], inputs_days=4)
     deploy_bundle(web_system.url, bundle)
     deploy_bundle(web_system.url, make_bundle(empty, PERSON, *make_commands(), name="Empty"))
+    fill_week(web_system.system.root, [uid], time.time())
     fields = {"uid": uid, "empty": empty, "store": f"instances/{uid}/memories"}
     fields |= _write_records(web_system, uid)
     fields |= _send_messages(web_system, uid)

@@ -73,7 +73,7 @@ def test_the_home_page_links_to_a_single_pipeline() -> None:
 def test_an_unknown_path_is_a_page_in_browsers_and_a_problem_elsewhere(
     web_system: WebSystem,
 ) -> None:
-    paths = ("/nope", "/pipelines/", "/v1/pipelines/x/nope", "/api/v1/nope")
+    paths = ("/nope", "/status/nope", "/v1/pipelines/x/nope", "/api/v1/nope")
 
     shown = [
         ask(

@@ -31,7 +31,8 @@ async def figures(request: web.Request) -> web.Response:
     """Show recorded rates, latencies, sizes and faults of all pipelines of the key, or of one.
 
     Steps without a record, such as those while the server was off, are left out. `figures` has the
-    values of the steps in `at`; an unknown value is null. `normal` has the medians of the week.
+    values of the steps in `at`; an unknown value is null. Figures that are never known are left
+    out. `normal` has the medians of the week.
     """
     refuse_unknown(request, ("span", "pipeline"))
     span, uid = request.query.get("span", "day"), request.query.get("pipeline", "")
@@ -42,7 +43,12 @@ async def figures(request: web.Request) -> web.Response:
         caller.check_pipeline(uid)
         await get_services(request).directory.find(uid)
     found = await request.config_dict[FIGURES].read(span, caller, uid)
-    names = [name for name in NAMES if caller.sees_all or name not in OF_ALL_PIPELINES]
+    names = [
+        name
+        for name in NAMES
+        if (caller.sees_all or name not in OF_ALL_PIPELINES)
+        and any(name in step for _, step in found.steps)
+    ]
     body = {
         "span": span,
         "step_s": SPANS[span].step_s,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from memrelay.memory.control.figures_file import FIGURES, FiguresFile
+from memrelay.memory.control.figures_file import FiguresFile
 from memrelay.web.figures.differences import ALL
 from tests.support.figures import fill_week
 from tests.support.http import ask
@@ -32,13 +32,14 @@ def uid(web_system: WebSystem) -> str:
     return uid
 
 
+@pytest.mark.slow
 def test_the_figures_of_a_day_have_one_value_for_each_minute(
     web_system: WebSystem, uid: str
 ) -> None:
     found = web_system.get("/v1/figures").json
 
     assert found["step_s"] == 60 and found["span"] == "day"
-    assert found["figures"].keys() == FIGURES.keys()
+    assert {"done", "waiting", "p95_s", "disk_free_bytes"} <= found["figures"].keys()
     assert {len(values) for values in found["figures"].values()} == {len(found["at"])}
     assert 1395 <= len(found["at"]) <= 1442
     assert found["at"] == sorted(found["at"])
