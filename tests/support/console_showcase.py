@@ -20,6 +20,7 @@ from tests.support.web_system import WebSystem
 PAGES: dict[str, str] = {
     "home": "/",
     "pipelines": "/pipelines",
+    "new-pipeline": "/pipelines/new",
     "find": "/find?q=Ada",
     "status": "/status",
     "status-week": "/status?span=week",
@@ -27,6 +28,7 @@ PAGES: dict[str, str] = {
     "api-reference": "/docs",
     "api-group": "/docs/records",
     "overview": "/pipelines/{uid}",
+    "editor": "/pipelines/{uid}/edit",
     "figures": "/pipelines/{uid}/figures",
     "memory": "/pipelines/{uid}/memory",
     "search": "/pipelines/{uid}/memory?q=setting+the+usrname&compare=fts",
@@ -34,7 +36,7 @@ PAGES: dict[str, str] = {
     "record-json": "/pipelines/{uid}/memory/{json_guid}",
     "record-deleted": "/pipelines/{uid}/memory/{deleted_guid}",
     "record-erased": "/pipelines/{uid}/memory/{erased_guid}?erasure={erasure}",
-    "messages": "/pipelines/{uid}/messages?q=tea",
+    "messages": "/pipelines/{uid}/messages?text=tea",
     "message": "/pipelines/{uid}/messages/{entry}",
     "dead-letters": "/dead-letters",
     "dead-letter-group": "/dead-letters?pipeline={uid}&reason={reason}",
@@ -53,7 +55,8 @@ PAGES: dict[str, str] = {
     "undo": "/pipelines/{uid}/undo?source=memory_write",
     "captured": "/pipelines/{uid}/captured",
     "people": "/pipelines/{uid}/people",
-    "person": "/pipelines/{uid}/people?of=Ada",
+    "person": "/pipelines/{uid}/people?sort=user&of=Ada",
+    "graph": "/pipelines/{uid}/graph",
     "named-memories": "/pipelines/{uid}/memories",
     "named-memory": "/pipelines/{uid}/memories/{memory}?entry={memory_entry}",
     "recipes": "/pipelines/{uid}/recipes?recipe=facts",
@@ -76,6 +79,8 @@ EMPTY_PAGES = {
         ("replay", "replay"),
         ("captured", "captured"),
         ("people", "people"),
+        ("graph", "graph"),
+        ("messages", "messages"),
         ("named-memories", "memories"),
         ("recipes", "recipes"),
         ("deliveries", "deliveries"),
@@ -91,7 +96,7 @@ RECORDS: tuple[Json, ...] = (
         "tags": ["release"],
     },
     {
-        "content": '{"order": 4711, "customer": "Ada Lovelace", "items": [{"sku": "TEA-GREEN",'
+        "content": '{"order": 4711, "customer": "Ada Lovelace", "items": [{"sku": "GREENTEA",'
         ' "count": 2, "price": 4.5}, {"sku": "CUP", "count": 1, "price": 12}], "paid": true,'
         ' "note": null}',
         "kind": "event",
@@ -102,7 +107,7 @@ RECORDS: tuple[Json, ...] = (
     },
     {"content": "Ben prefers dark roast coffee, without sugar", "kind": "fact", "owner": "Ben"},
     {
-        "content": "The customer meeting is at 3pm in the green room. Bring the figures of October.",
+        "content": "The customer meeting is at 3pm in the green room. Bring the October figures.",
         "kind": "note",
         "tags": ["team", "meeting"],
     },
@@ -117,6 +122,19 @@ TURNS = (
     ("user", "Why does the import of the orders fail since yesterday?"),
     ("assistant", "The shop sends `total` as a text now. The filter expects a number."),
     ("user", "Fix the filter and add a test."),
+)
+ENTITIES = (
+    ("Ada", "person", "Leads the support desk"),
+    ("Ben", "person", "Prefers dark roast coffee"),
+    ("Shop", "project", "Sells tea and cups"),
+    ("Importer", "service", "Reads the orders each hour"),
+    ("London", "city", "Where the desk is"),
+)
+RELATIONS = (
+    ("Ada", "lives in", "London"),
+    ("Ada", "works on", "Shop"),
+    ("Ben", "works on", "Shop"),
+    ("Shop", "uses", "Importer"),
 )
 VIEWS = [
     {"name": "facts", "per": "owner", "show": {"latest": "key"}},
@@ -218,6 +236,7 @@ def _write_nouns(web_system: WebSystem, uid: str) -> dict[str, str]:
     post(web_system, f"{base}/episodes/{episode['id']}/complete", {"success": True})
     user = {"channel": "telegram", "channel_id": "7", "display_name": "Ada"}
     post(web_system, f"{base}/users/identify", user)
+    _draw_graph(web_system, base)
     item = {"project": "git.example.com/shop", "branch": "main", "tool": "codex"}
     messages = [{"role": role, "content": text, "item": item} for role, text in TURNS]
     call = {"thread": "capture/codex/s1", "agent": "codex", "messages": messages}
@@ -227,6 +246,16 @@ def _write_nouns(web_system: WebSystem, uid: str) -> dict[str, str]:
         "memory_entry": written["id"],
         "fact": str(stored["fact"]["id"]),
     }
+
+
+def _draw_graph(web_system: WebSystem, base: str) -> None:
+    entities = [
+        {"name": name, "entity_type": kind, "observations": [text]} for name, kind, text in ENTITIES
+    ]
+    post(web_system, f"{base}/knowledge_graph/create_entities", {"entities": entities})
+    names = ("from_entity", "relation_type", "to_entity")
+    relations = [dict(zip(names, one, strict=True)) for one in RELATIONS]
+    post(web_system, f"{base}/knowledge_graph/create_relations", {"relations": relations})
 
 
 def _hold_for_review(web_system: WebSystem, uid: str) -> None:

@@ -92,6 +92,7 @@ def with_own_blocks(tmp_path: Path) -> Iterator[WebSystem]:
         yield web_system
 
 
+@pytest.mark.slow
 def test_own_blocks_are_listed_and_broken_ones_are_not(with_own_blocks: WebSystem) -> None:
     catalog = {one["name"]: one for one in with_own_blocks.get("/v1/blocks").json["items"]}
     shout = catalog["shout"]

@@ -1,6 +1,4 @@
-"""The pages of the pipeline editor in Chromium: made from a template, by keyboard, by drag, in JSON,
-checked, tried and deployed.
-"""
+"""The pipeline editor in Chromium: from a template, by keyboard, by drag, and in JSON."""
 
 import hmac
 from collections.abc import Iterator

@@ -4,6 +4,40 @@
  */
 
 export interface paths {
+    "/v1/blocks": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List the blocks that bundles may name, with the schema of their arguments. */
+        get: operations["blocks.list_blocks"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/bundle.schema.json": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Return the JSON Schema of a bundle, for editors. */
+        get: operations["blocks.bundle_schema"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/dead-letters": {
         parameters: {
             query?: never;
@@ -56,6 +90,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/figures": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Show recorded rates, latencies, sizes and faults of all pipelines of the key, or of one. */
+        get: operations["figures.figures"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/keys": {
         parameters: {
             query?: never;
@@ -86,6 +137,40 @@ export interface paths {
         post?: never;
         /** Revoke a key. It stays in the list. */
         delete: operations["keys.revoke"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/patterns/test": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Try a pattern, a JMESPath expression or a template on a text, as blocks use them. */
+        post: operations["blocks.test_pattern"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/pipeline-templates": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List the templates for new pipelines, each with its bundle. */
+        get: operations["blocks.list_templates"];
+        put?: never;
+        post?: never;
+        delete?: never;
         options?: never;
         head?: never;
         patch?: never;
@@ -2554,6 +2639,40 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/pipelines/{uid}/records/subjects": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** List the users, agents or threads that the records of a store name, by name. */
+        post: operations["records.subjects"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/pipelines/{uid}/records/timeline": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Return all records of a user, an agent or a thread, the newest first, in pages. */
+        post: operations["records.timeline"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/pipelines/{uid}/records/touch": {
         parameters: {
             query?: never;
@@ -2930,6 +3049,23 @@ export interface paths {
         put?: never;
         /** Send a message to a swarm. The sender defaults to `User`. */
         post: operations["messages.send"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/pipelines/{uid}/try": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Run a message through a bundle that is not deployed, on empty or copied stores. */
+        post: operations["tries.try_message"];
         delete?: never;
         options?: never;
         head?: never;
@@ -3535,6 +3671,11 @@ export interface components {
             /** Id */
             id: string;
         };
+        /** @description All blocks that the server can load. */
+        BlockCatalog: {
+            /** Items */
+            items: components["schemas"]["CatalogBlock"][];
+        };
         /** @description One call of a block in a batch. */
         BlockTimingView: {
             /** Agent */
@@ -3662,6 +3803,37 @@ export interface components {
              * Format: date-time
              */
             last_at: string;
+        };
+        /**
+         * @description A block for the palette of an editor. `agent_class` is the class of an agent with it.
+         *
+         *     `is_async` blocks are async functions. `is_own` blocks do not belong to Memrelay, and
+         *     `needs_service` blocks call a model or another service.
+         */
+        CatalogBlock: {
+            /** Name */
+            name: string;
+            /**
+             * Group
+             * @enum {string}
+             */
+            group: "relay" | "memory" | "recall" | "model" | "transform" | "send" | "own";
+            /** Agent Class */
+            agent_class: string;
+            /** Summary */
+            summary: string;
+            /** Description */
+            description: string;
+            /** Args Schema */
+            args_schema: {
+                [key: string]: unknown;
+            };
+            /** Is Async */
+            is_async: boolean;
+            /** Is Own */
+            is_own: boolean;
+            /** Needs Service */
+            needs_service: boolean;
         };
         /** @description The changes, the oldest first. */
         ChangeList: {
@@ -4922,6 +5094,15 @@ export interface components {
             /** Total */
             total: number;
         };
+        /** @description An event: `deploy`, `restart` or `backup`. `subject` says of what, "" if it is hidden. */
+        FigureMark: {
+            /** At */
+            at: string;
+            /** Kind */
+            kind: string;
+            /** Subject */
+            subject: string;
+        };
         /** @description Numbers of erased data in the store. records.erasures reports the rest. */
         Forgotten: {
             /** Records */
@@ -5459,6 +5640,13 @@ export interface components {
             /** Deleted */
             deleted: boolean;
         };
+        /** @description The number of records of a kind. */
+        KindCount: {
+            /** Kind */
+            kind: string;
+            /** Records */
+            records: number;
+        };
         /** @description The entries found, best first. */
         Knowledge: {
             /** Results */
@@ -5795,6 +5983,35 @@ export interface components {
             calls: components["schemas"]["CallTimingView"][];
         };
         /**
+         * @description A bundle, and a message for it: a text on `swarm` from `user`, or the body of a webhook to
+         *     `agent`, by its alias. `data` has headers of the webhook by name, such as X-GitHub-Event.
+         *
+         *     `stores` is `empty`, or `copy` for a copy of the pipeline's own stores.
+         */
+        MessageToTry: {
+            /** Bundle */
+            bundle: {
+                [key: string]: unknown;
+            };
+            /** Text */
+            text: string;
+            /** Swarm */
+            swarm?: string;
+            /** Agent */
+            agent?: string;
+            /** User */
+            user?: string;
+            /** Data */
+            data?: {
+                [key: string]: unknown;
+            };
+            /**
+             * Stores
+             * @enum {string}
+             */
+            stores?: "empty" | "copy";
+        };
+        /**
          * @description What one message led to. `complete` is false if something may be missing.
          *
          *     `took_ms` is the time from the arrival to the end of the timeline, and `slowest` a sentence
@@ -5818,6 +6035,29 @@ export interface components {
             slowest: string;
             /** Complete */
             complete: boolean;
+        };
+        /**
+         * @description What a bundle would do with a message. `status` is failed with a dead letter, and stopped at
+         *     a limit: 2 s of work, 100 messages, or 8 MiB. The steps are in the order in which they ran.
+         */
+        MessageTried: {
+            /**
+             * Status
+             * @enum {string}
+             */
+            status: "done" | "failed" | "stopped";
+            /** Reason */
+            reason: string;
+            /** Took Ms */
+            took_ms: number;
+            /** Steps */
+            steps: components["schemas"]["TriedStep"][];
+            /** Published */
+            published: components["schemas"]["TriedMessage"][];
+            /** Dead Letters */
+            dead_letters: components["schemas"]["TriedFailure"][];
+            /** Notes */
+            notes: string[];
         };
         /** @description A message that a chat shows. */
         MessageView: {
@@ -6224,6 +6464,38 @@ export interface components {
              */
             when: string;
         };
+        /**
+         * @description The outcome. `valid` is whether the pattern is valid, and `fault` what is wrong, "" for
+         *     nothing. `result` of `regex` is `{matched, groups, spans}` of the first match: the texts of its
+         *     groups by number and name, and the start and end of the match and of each group in characters.
+         *     `result` of `jmespath` is a JSON value, and that of `template` a text.
+         */
+        PatternTested: {
+            /** Valid */
+            valid: boolean;
+            /** Fault */
+            fault: string;
+            /** Result */
+            result: unknown;
+        };
+        /**
+         * @description A pattern (RE2), a JMESPath expression or a template, and the text to try it on.
+         *
+         *     `flags` of a pattern are any of `i`, `s` and `m`.
+         */
+        PatternToTest: {
+            /**
+             * Kind
+             * @enum {string}
+             */
+            kind: "regex" | "jmespath" | "template";
+            /** Pattern */
+            pattern: string;
+            /** Text */
+            text: string;
+            /** Flags */
+            flags?: string;
+        };
         /** @description The active version of a pipeline. */
         Pipeline: {
             /** Pipeline Uid */
@@ -6309,6 +6581,10 @@ export interface components {
             handler_s: number;
             /** Duplicates */
             duplicates: number;
+            /** Changes */
+            changes: number;
+            /** Searches */
+            searches: number;
             /** Retried */
             retried: number;
             /** Waiting */
@@ -6332,6 +6608,24 @@ export interface components {
             /** Erasure Fault */
             erasure_fault: string;
             deliveries?: components["schemas"]["DeliveryStatus"];
+        };
+        /** @description A template for a new pipeline. `summary` is one sentence. */
+        PipelineTemplate: {
+            /** Name */
+            name: string;
+            /** Title */
+            title: string;
+            /** Summary */
+            summary: string;
+            /** Bundle */
+            bundle: {
+                [key: string]: unknown;
+            };
+        };
+        /** @description All templates, in the order in which an editor shows them. */
+        PipelineTemplates: {
+            /** Items */
+            items: components["schemas"]["PipelineTemplate"][];
         };
         /** @description A version of a pipeline. */
         PipelineVersion: {
@@ -6860,6 +7154,34 @@ export interface components {
             valid_to: string | null;
             /** Version */
             version: string;
+        };
+        /**
+         * @description Recorded figures. The lists in `figures` have a value for each time in `at`.
+         *
+         *     `done`, `dead`, `changes`, `searches`, `delivered`, `undelivered` and `seconds` are counts and
+         *     times of the step; the others are its highest value, and of `disk_free_bytes` its lowest.
+         */
+        RecordedFigures: {
+            /** From */
+            from: string;
+            /** Span */
+            span: string;
+            /** Step S */
+            step_s: number;
+            /** At */
+            at: string[];
+            /** Until */
+            until: string;
+            /** Figures */
+            figures: {
+                [key: string]: (number | null)[];
+            };
+            /** Normal */
+            normal: {
+                [key: string]: number;
+            };
+            /** Marks */
+            marks: components["schemas"]["FigureMark"][];
         };
         /** @description How many deliveries are sent again. */
         Redelivered: {
@@ -7481,6 +7803,22 @@ export interface components {
             /** Cursor */
             cursor?: string;
         };
+        /** @description A user, an agent or a thread. */
+        Subject: {
+            /** Name */
+            name: string;
+            /** Records */
+            records: number;
+            /** Has More */
+            has_more: boolean;
+        };
+        /** @description Subjects by name. */
+        SubjectList: {
+            /** Items */
+            items: components["schemas"]["Subject"][];
+            /** After */
+            after: string | null;
+        };
         /** @description A test that goes out like any other delivery. */
         TestSent: {
             /** Delivery */
@@ -7527,6 +7865,27 @@ export interface components {
              * Format: date-time
              */
             last_at: string;
+        };
+        /** @description Records of a subject, the newest first. Later pages have no counts and times. */
+        Timeline: {
+            /** Items */
+            items: components["schemas"]["TimelineRecord"][];
+            /** Next Cursor */
+            next_cursor: string | null;
+            /** Kinds */
+            kinds: components["schemas"]["KindCount"][];
+            /** First At */
+            first_at: string | null;
+            /** Last At */
+            last_at: string | null;
+            /** Is Whole */
+            is_whole: boolean;
+        };
+        /** @description A record of a subject. */
+        TimelineRecord: {
+            record: components["schemas"]["RecordView"];
+            /** Cursor */
+            cursor: string;
         };
         /**
          * @description A part of the time of a message. `start_ms` counts from its arrival.
@@ -7626,6 +7985,95 @@ export interface components {
             agent: string;
             /** Wakes At */
             wakes_at: string;
+        };
+        /** @description A record that a block would change. */
+        TriedChange: {
+            /** Store */
+            store: string;
+            /** Guid */
+            guid: string;
+            /** Kind */
+            kind: string;
+            /**
+             * Action
+             * @enum {string}
+             */
+            action: "created" | "updated" | "deleted" | "merged" | "skipped";
+            /** Content */
+            content: string;
+            /** Key */
+            key: string;
+        };
+        /** @description A message that would become a dead letter. `agent` is "" for one to a swarm. */
+        TriedFailure: {
+            /** Agent */
+            agent: string;
+            /** Reason */
+            reason: string;
+        };
+        /** @description A message that a block would publish. */
+        TriedMessage: {
+            /** Swarm */
+            swarm: string;
+            /** From */
+            from: string;
+            /** Text */
+            text: string;
+        };
+        /** @description A record that a block found. */
+        TriedRecord: {
+            /** Store */
+            store: string;
+            /** Guid */
+            guid: string;
+            /** Content */
+            content: string;
+        };
+        /** @description What would leave. `target` is a URL, a model, an endpoint or a public swarm. */
+        TriedRequest: {
+            /**
+             * What
+             * @enum {string}
+             */
+            what: "http" | "model" | "webhook" | "embedder" | "public swarm";
+            /** Target */
+            target: string;
+            /** Body */
+            body: string;
+        };
+        /**
+         * @description One call of a block. `parent` is the step whose message it received, null for the first.
+         *
+         *     `fault` is why it failed, and `not_run` why its block was not run, "" if it was. Texts are cut
+         *     at 10,000 characters.
+         */
+        TriedStep: {
+            /** From */
+            from: string;
+            /** Id */
+            id: number;
+            /** Parent */
+            parent: number | null;
+            /** Agent */
+            agent: string;
+            /** Block */
+            block: string;
+            /** Swarm */
+            swarm: string;
+            /** Input */
+            input: string;
+            /** Output */
+            output: components["schemas"]["TriedMessage"][];
+            /** Stored */
+            stored: components["schemas"]["TriedChange"][];
+            /** Found */
+            found: components["schemas"]["TriedRecord"][];
+            /** Sends */
+            sends: components["schemas"]["TriedRequest"][];
+            /** Fault */
+            fault: string;
+            /** Not Run */
+            not_run: string;
         };
         /** @description A try to deliver an event. */
         TryView: {
@@ -9359,6 +9807,48 @@ export interface components {
 }
 export type $defs = Record<string, never>;
 export interface operations {
+    "blocks.list_blocks": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description All blocks, those of Memrelay first. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BlockCatalog"];
+                };
+            };
+        };
+    };
+    "blocks.bundle_schema": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A JSON Schema, draft 2020-12. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        [key: string]: unknown;
+                    };
+                };
+            };
+        };
+    };
     "dead_letters.list_all": {
         parameters: {
             query?: {
@@ -9473,6 +9963,31 @@ export interface operations {
             };
         };
     };
+    "figures.figures": {
+        parameters: {
+            query?: {
+                /** @description `day` (the default): one-minute steps. `week`: ten-minute steps. */
+                span?: "day" | "week";
+                /** @description Only this pipeline, by its uid. */
+                pipeline?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The figures of the span. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RecordedFigures"];
+                };
+            };
+        };
+    };
     "keys.list_all": {
         parameters: {
             query?: {
@@ -9541,6 +10056,51 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content?: never;
+            };
+        };
+    };
+    "blocks.test_pattern": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description The pattern and the text. */
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["PatternToTest"];
+            };
+        };
+        responses: {
+            /** @description What the pattern finds, or what is wrong with it. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PatternTested"];
+                };
+            };
+        };
+    };
+    "blocks.list_templates": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description All templates. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PipelineTemplates"];
+                };
             };
         };
     };
@@ -19582,6 +20142,124 @@ export interface operations {
             };
         };
     };
+    "records.subjects": {
+        parameters: {
+            query?: {
+                /** @description The memory_id of one of the bundle's stores. The default is the first store. */
+                store?: string;
+            };
+            header?: never;
+            path: {
+                /** @description The pipeline's uid. */
+                uid: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": {
+                    /**
+                     * Sort
+                     * @description The sort of subject. Users are owners or have a scope `user:`, agents have a scope `agent:`,
+                     *     and threads have turns or a scope `session:`.
+                     * @default user
+                     * @enum {string}
+                     */
+                    sort?: "user" | "agent" | "thread";
+                    /**
+                     * Beginning
+                     * @description Only names that begin with this text.
+                     * @default
+                     */
+                    beginning?: string;
+                    /**
+                     * Limit
+                     * @description The maximum number of subjects.
+                     * @default 50
+                     */
+                    limit?: number;
+                    /**
+                     * After
+                     * @description Only names that come after this one: the `after` of the page before.
+                     * @default
+                     */
+                    after?: string;
+                };
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SubjectList"];
+                };
+            };
+        };
+    };
+    "records.timeline": {
+        parameters: {
+            query?: {
+                /** @description The memory_id of one of the bundle's stores. The default is the first store. */
+                store?: string;
+            };
+            header?: never;
+            path: {
+                /** @description The pipeline's uid. */
+                uid: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /**
+                     * Name
+                     * @description The name of the user, agent or thread.
+                     */
+                    name: string;
+                    /**
+                     * Sort
+                     * @description The sort of subject.
+                     * @default user
+                     * @enum {string}
+                     */
+                    sort?: "user" | "agent" | "thread";
+                    /**
+                     * Kind
+                     * @description Only records of this kind.
+                     * @default
+                     */
+                    kind?: string;
+                    /**
+                     * Limit
+                     * @description The maximum number of records. A page of long records may have fewer.
+                     * @default 50
+                     */
+                    limit?: number;
+                    /**
+                     * Cursor
+                     * @description The `next_cursor` of the previous page, or the `cursor` of a record.
+                     * @default
+                     */
+                    cursor?: string;
+                };
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Timeline"];
+                };
+            };
+        };
+    };
     "records.touch": {
         parameters: {
             query?: {
@@ -21008,6 +21686,34 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["AcceptedMessage"];
+                };
+            };
+        };
+    };
+    "tries.try_message": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The pipeline's uid. */
+                uid: string;
+            };
+            cookie?: never;
+        };
+        /** @description The bundle and the message. */
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["MessageToTry"];
+            };
+        };
+        responses: {
+            /** @description What each block received, published, stored, found and would have sent. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessageTried"];
                 };
             };
         };

@@ -8,7 +8,7 @@ from memrelay.web.api.directory import Served
 from memrelay.web.console.frame import Page, PageRoutes, find_served
 from memrelay.web.console.recorded_figures import answer_figures, figure_values, parse_span
 
-PAGE = Page("Figures", "/pipelines/{uid}/figures", menu="pipeline", order=5, parent="Pipelines")
+PAGE = Page("Figures", "/pipelines/{uid}/figures", menu="pipeline", order=48, parent="Pipelines")
 QUERY = {"span": "`day` or `week`."}
 routes = PageRoutes(PAGE, errors={404: "There is no such pipeline."}, query=QUERY)
 

@@ -334,7 +334,10 @@ async def _read_pipeline(request: web.Request, served: Served) -> Contents:
             has_captured = bool(items)
     reviews: tuple[Need, ...] = ()
     if waiting:
-        text = f"{waiting}{'+' if waiting >= 100 else ''} writes wait for review"
+        count = (
+            "1 write waits" if waiting == 1 else f"{waiting}{'+' * (waiting >= 100)} writes wait"
+        )
+        text = f"{count} for review"
         reviews = (Need("slow", name, text, f"/pipelines/{uid}/reviews"),)
     return Contents(tuple(records), reviews, has_captured)
 

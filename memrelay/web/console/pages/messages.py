@@ -16,7 +16,7 @@ from memrelay.web.trace.search import STATES, SearchPage, search_messages
 from memrelay.web.trace.search_route import CONDITIONS, parse_after, parse_query
 from memrelay.web.trace.waiting import find_parked
 
-PAGE = Page("Messages", "/pipelines/{uid}/messages", menu="pipeline", order=5, parent="Pipelines")
+PAGE = Page("Messages", "/pipelines/{uid}/messages", menu="pipeline", order=7, parent="Pipelines")
 routes = PageRoutes(
     PAGE, query=CONDITIONS | {"cursor": "The place of the last message of the previous part."}
 )

@@ -36,7 +36,7 @@ from memrelay.web.console.subject_reads import (
 from memrelay.web.openapi.route_docs import documented
 from memrelay.web.server.errors import BadRequest
 
-PAGE = Page("People", "/pipelines/{uid}/people", menu="pipeline", order=35, parent="Pipelines")
+PAGE = Page("People", "/pipelines/{uid}/people", menu="pipeline", order=21, parent="Pipelines")
 SORTS = {"user": "People", "agent": "Agents", "thread": "Threads"}
 QUERY = {
     "sort": f"What to show: {', '.join(SORTS)}.",

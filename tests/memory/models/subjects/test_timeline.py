@@ -7,10 +7,12 @@ from typing import Any
 import apsw
 import pytest
 
+from memrelay.memory.engine.origins import Origin
 from memrelay.memory.engine.store import Store
 from memrelay.memory.errors import Refused
 from memrelay.memory.models.subjects import table as subject_table
 from tests.memory.builders import make_store, perform, perform_at
+from tests.memory.engine.test_origins import perform as perform_as
 
 HOSTILE = "a/b?<script>\u202ex"
 
@@ -122,3 +124,16 @@ def test_a_user_of_many_records_is_read_by_the_index(store: Store) -> None:
         tx.connection.trace_v2(0, None)
     reads = [one for one in steps if "records_owner" in one]
     assert reads and all("'SQLITE_STMTSTATUS_FULLSCAN_STEP': 0" in one for one in reads)
+
+
+def test_an_undo_takes_a_merge_of_users_back(store: Store) -> None:
+    with store.transaction() as tx:
+        for channel_id in ("8", "9"):
+            perform(tx, "users.identify", channel="slack", channel_id=channel_id)
+        perform(tx, "records.create", content="his note", owner="slack:8")
+        perform_as(tx, Origin("merger"), "users.merge", id="slack:8", into="slack:9")
+        assert "his note" in contents(perform(tx, "records.timeline", name="slack:9"))
+        perform_as(tx, Origin("admin"), "records.undo", source="merger")
+
+        assert contents(perform(tx, "records.timeline", name="slack:8")) == ["his note", ""]
+        assert contents(perform(tx, "records.timeline", name="slack:9")) == [""]
