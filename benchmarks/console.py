@@ -77,6 +77,7 @@ def list_pages(guids: Guids) -> dict[str, str]:
     """Return the addresses of the measured pages."""
     base, store = f"/pipelines/{UID}", f"store={STORE}"
     return {
+        "home": "/",
         "memory": f"{base}/memory",
         "long texts": f"{base}/memory?kind=article",
         "longest texts": f"{base}/memory?kind=book",
@@ -264,7 +265,9 @@ def report(rounds: list[dict[str, Any]], pages: dict[str, str]) -> dict[str, Any
     for name in PLAIN:
         ratio, plain_ms = (_median(rounds, "plain", name, key) for key in ("ratio", "plain"))
         print(f"{name:15} {ratio:.2f} times the plain page, which takes {plain_ms:.1f} ms")
-    assets = sum(len(asset.body) for asset in ASSETS.values())
+    assets = sum(
+        len(asset.body) for name, asset in ASSETS.items() if not name.startswith("editor/")
+    )
     print(
         "polls: with a shared read, with a new read, of one page\n"
         f"bounds: ratio {MAX_RATIO}, {MAX_PAGE_MS:g} ms, {MAX_BYTES / 1e3:g} kB, a poll "

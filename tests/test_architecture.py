@@ -21,7 +21,7 @@ from tests.architecture.source import (
 LINKS = ("blocks", "pipelines", "worker")
 ROOT_FOLDERS = {
     *(*LINKS, "memrelay", "tests", "benchmarks", "deploy", "docs", "examples"),
-    *("clients", "skills"),
+    *("clients", "skills", "editor"),
     *(".ci", ".github"),
 }
 ROOT_FILES = {

@@ -17,11 +17,13 @@ export class Graph {
     this.edgeLayer = s("g", { "aria-hidden": "true" });
     this.pillLayer = s("g", { "aria-hidden": "true" });
     this.boxLayer = s("g", {});
-    this.draft_line = s("path", { class: "joining", d: "" });
-    const arrow = s("marker", { id: "arrow", viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 8, markerHeight: 8, orient: "auto" }, s("path", { d: "M0 0L8 4L0 8z" }));
-    this.svg = s("svg", { role: "group", "aria-label": "Blocks of the pipeline", "aria-describedby": "graph-keys" }, s("defs", {}, arrow), this.edgeLayer, this.pillLayer, this.boxLayer, this.draft_line);
+    this.draftLine = s("path", { class: "joining", d: "" });
+    const arrow = s("marker", { id: "arrow", viewBox: "0 0 8 8", refX: 7, refY: 4, markerUnits: "userSpaceOnUse", markerWidth: 9, markerHeight: 9, orient: "auto" }, s("path", { d: "M0 0L8 4L0 8z" }));
+    // The line that follows the pointer is in a second drawing, so that the first is not painted again.
+    this.overlay = s("svg", { class: "overlay", "aria-hidden": "true" }, this.draftLine);
+    this.svg = s("svg", { role: "group", "aria-label": "Blocks of the pipeline", "aria-describedby": "graph-keys" }, s("defs", {}, arrow), this.edgeLayer, this.pillLayer, this.boxLayer);
     this.empty = h("p", { class: "empty" }, "This pipeline has no blocks yet. Add a way in first: a chat, a webhook or a timer.");
-    this.scroller = h("div", { class: "canvas", tabindex: "-1" }, this.empty, this.svg);
+    this.scroller = h("div", { class: "canvas", tabindex: "-1" }, this.empty, this.svg, this.overlay);
     this.hint = h("p", { id: "graph-keys", class: "visually-hidden" }, "Arrow keys move between blocks, Enter opens the form, Delete removes, a adds, c connects, question mark shows all keys.");
     this.node = h("div", { class: "graph-pane" }, this.scroller, this.hint, h("div", { class: "zoom", role: "group", "aria-label": "Zoom" },
       button("−", () => this.setZoom(this.zoom / ZOOM.step), { "aria-label": "Zoom out", class: "quiet" }),
@@ -38,7 +40,7 @@ export class Graph {
     const { draft } = this, agents = agentsOf(draft.bundle);
     this.layout = layOut(agents);
     const { width, height } = this.layout;
-    this.svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
+    for (const one of [this.svg, this.overlay]) one.setAttribute("viewBox", `0 0 ${width} ${height}`);
     this.svg.classList.toggle("moves", agents.length <= MAX_MOVING);
     this.empty.hidden = agents.length > 0;
     this.svg.toggleAttribute("hidden", !agents.length);
@@ -141,8 +143,10 @@ export class Graph {
 
   resize() {
     const { width, height } = this.layout;
-    this.svg.setAttribute("width", width * this.zoom);
-    this.svg.setAttribute("height", height * this.zoom);
+    for (const one of [this.svg, this.overlay]) {
+      one.setAttribute("width", width * this.zoom);
+      one.setAttribute("height", height * this.zoom);
+    }
   }
 
   setZoom(zoom) {
@@ -235,7 +239,7 @@ export class Graph {
     let over = null;
     this.follow(event, (at) => {
       const view = scroller.getBoundingClientRect();
-      this.draft_line.setAttribute("d", joinPath(...start, (at.clientX - view.left + scroller.scrollLeft) / this.zoom, (at.clientY - view.top + scroller.scrollTop) / this.zoom));
+      this.draftLine.setAttribute("d", joinPath(...start, (at.clientX - view.left + scroller.scrollLeft) / this.zoom, (at.clientY - view.top + scroller.scrollTop) / this.zoom));
       const step = (value, low, high) => (value < low + EDGE ? -DRAG_STEP : value > high - EDGE ? DRAG_STEP : 0);
       scroller.scrollBy(step(at.clientX, view.left, view.right), step(at.clientY, view.top, view.bottom));
       const next = target(at);
@@ -244,7 +248,7 @@ export class Graph {
       over = next;
       over?.classList.add("over");
     }, (last) => {
-      this.draft_line.setAttribute("d", "");
+      this.draftLine.setAttribute("d", "");
       over?.classList.remove("over");
       const to = last && target(last);
       if (to) this.link(from, Number(to.dataset.at));

@@ -87,14 +87,22 @@ export class Tryer {
     const agents = agentsOf(this.draft.bundle), find = (alias) => agents.findIndex((one) => one.agent_alias === alias), byId = new Map(steps.map((one) => [one.id, find(one.agent)]));
     const isBad = status !== "done" || dead_letters.length > 0, end = steps.length ? ENDS[status] ?? status : "No block accepted the message.";
     this.outcome.replaceChildren(h("p", { class: isBad || !steps.length ? "bad" : "good" }, `${end}${reason ? ` ${reason}` : ""} (${steps.length} steps, ${Math.round(took_ms)} ms)`), ...notes.map((one) => h("p", { class: "note" }, one)));
+    this.shown = new Set();
     this.steps.replaceChildren(...steps.map((one) => this.makeStep(one, find(one.agent))), ...dead_letters.filter((one) => !steps.some((step) => step.fault && step.agent === one.agent)).map((one) => h("li", { class: "broken" }, h("strong", {}, one.agent), ` Dead letter: ${one.reason}`)));
     const path = steps.map((one) => ({ at: find(one.agent), from: byId.get(one.parent) ?? agents.findIndex((other) => other.agent_class === CHAT && nameOf(other) === one.from), isBad: Boolean(one.fault) })).filter((one) => one.at >= 0);
     const chat = path[0]?.from >= 0 ? [{ at: path[0].from, from: -1 }] : [];
     this.context.graph.light([...chat, ...path], still() ? 0 : PAUSE_MS);
   }
 
+  // A text that an earlier step has shown is shortened.
+  makeText(text) {
+    if (this.shown.has(text)) return h("pre", {}, clip(text.replace(/\s+/g, " "), 60));
+    if (text.length > 60) this.shown.add(text);
+    return h("pre", text.split("\n").length > 5 || text.length > 400 ? { tabindex: "0" } : {}, clip(text, MAX_TEXT));
+  }
+
   makeStep(step, at) {
-    const line = (label, text, name = "") => (text === "" || text === undefined || text === null ? null : h("div", { class: name }, h("dt", {}, label), h("dd", {}, h("pre", {}, clip(typeof text === "string" ? text : JSON.stringify(text, null, 1), MAX_TEXT)))));
+    const line = (label, text, name = "") => (text === "" || text === undefined || text === null ? null : h("div", { class: name }, h("dt", {}, label), h("dd", {}, this.makeText(typeof text === "string" ? text : JSON.stringify(text, null, 1)))));
     const shortStore = (name) => name.split("/").at(-1);
     return h("li", { class: step.fault ? "broken" : "" }, h("p", {}, button(step.agent, () => { this.draft.select(at); this.context.graph.reveal(at); }, { class: "link" }), h("span", { class: "note" }, ` ${step.block}`)), h("dl", {},
       line("Received", step.input), (step.found ?? []).length ? line("Found", step.found.map((one) => one.content).join("\n")) : null,

@@ -134,6 +134,7 @@ from memrelay.memory.models.shared_stores.items import (
 )
 from memrelay.memory.models.shared_stores.stores import AgentSettingsView, StorePage
 from memrelay.memory.models.shared_stores.tool.arguments import ToolAnswer
+from memrelay.memory.models.subjects.timeline import SubjectList, Timeline
 from memrelay.memory.models.turns.turns import (
     PoppedTurns,
     ThreadPage,
@@ -861,6 +862,13 @@ class RemoteRecords(Noun):
             valid_at: str | None = "", receipt: bool | str = False, store: str = "",
             as_of: str = "") -> Hits:
         """Find records by their words or their meaning, best first."""
+    async def subjects(self, pipeline: str, *, sort: Literal["user", "agent", "thread"] = "user",
+            beginning: str = "", limit: int = 50, after: str = "", store: str = "") -> SubjectList:
+        """List the users, agents or threads that the records of a store name, by name."""
+    async def timeline(self, pipeline: str, name: str, *,
+            sort: Literal["user", "agent", "thread"] = "user", kind: str = "", limit: int = 50,
+            cursor: str = "", store: str = "") -> Timeline:
+        """Return all records of a user, an agent or a thread, the newest first, in pages."""
     async def touch(self, pipeline: str, guids: Strings, *, store: str = "",
             idempotency_key: str | None = None) -> Touched:
         """Restart the time to live of items of a LangGraph store (records of kind memory.item)."""
@@ -1799,6 +1807,13 @@ class BlockingRecords(Noun):
             valid_at: str | None = "", receipt: bool | str = False, store: str = "",
             as_of: str = "") -> Hits:
         """Find records by their words or their meaning, best first."""
+    def subjects(self, pipeline: str, *, sort: Literal["user", "agent", "thread"] = "user",
+            beginning: str = "", limit: int = 50, after: str = "", store: str = "") -> SubjectList:
+        """List the users, agents or threads that the records of a store name, by name."""
+    def timeline(self, pipeline: str, name: str, *,
+            sort: Literal["user", "agent", "thread"] = "user", kind: str = "", limit: int = 50,
+            cursor: str = "", store: str = "") -> Timeline:
+        """Return all records of a user, an agent or a thread, the newest first, in pages."""
     def touch(self, pipeline: str, guids: Strings, *, store: str = "",
             idempotency_key: str | None = None) -> Touched:
         """Restart the time to live of items of a LangGraph store (records of kind memory.item)."""
@@ -2648,6 +2663,12 @@ class EmbeddedRecords(Noun):
             importance: float = 0.0, explain: bool = False, plain: bool = False, timezone: str = "",
             valid_at: str | None = "", receipt: bool | str = False, as_of: str = "") -> Hits:
         """Find records by their words or their meaning, best first."""
+    def subjects(self, *, sort: Literal["user", "agent", "thread"] = "user", beginning: str = "",
+            limit: int = 50, after: str = "") -> SubjectList:
+        """List the users, agents or threads that the records of a store name, by name."""
+    def timeline(self, name: str, *, sort: Literal["user", "agent", "thread"] = "user",
+            kind: str = "", limit: int = 50, cursor: str = "") -> Timeline:
+        """Return all records of a user, an agent or a thread, the newest first, in pages."""
     def touch(self, guids: Strings) -> Touched:
         """Restart the time to live of items of a LangGraph store (records of kind memory.item)."""
     def undo(self, *, key: str = "", source: str = "", way_in: str = "", since: str = "",
@@ -3476,6 +3497,12 @@ class AsyncRecords(Noun):
             importance: float = 0.0, explain: bool = False, plain: bool = False, timezone: str = "",
             valid_at: str | None = "", receipt: bool | str = False, as_of: str = "") -> Hits:
         """Find records by their words or their meaning, best first."""
+    async def subjects(self, *, sort: Literal["user", "agent", "thread"] = "user",
+            beginning: str = "", limit: int = 50, after: str = "") -> SubjectList:
+        """List the users, agents or threads that the records of a store name, by name."""
+    async def timeline(self, name: str, *, sort: Literal["user", "agent", "thread"] = "user",
+            kind: str = "", limit: int = 50, cursor: str = "") -> Timeline:
+        """Return all records of a user, an agent or a thread, the newest first, in pages."""
     async def touch(self, guids: Strings) -> Touched:
         """Restart the time to live of items of a LangGraph store (records of kind memory.item)."""
     async def undo(self, *, key: str = "", source: str = "", way_in: str = "", since: str = "",

@@ -2,8 +2,8 @@
 
 It imports what it needs once. Then it forks for each request on stdin, and the fork writes the
 report to stdout. A fork has limits, no secrets, and can open no socket and start no program.
-Requests and reports are JSON, each after its length in 4 bytes. An empty report stands for a fork
-that was killed at a limit.
+Requests and reports are JSON, each after its length in 4 bytes. The first report is empty: the
+program is ready. A later empty one stands for a fork that was killed at a limit.
 """
 
 import asyncio
@@ -32,8 +32,11 @@ from memrelay.pipelines.checked import BundleRefused
 from memrelay.rehearsal.sandbox import enter_sandbox
 from memrelay.testing.pipeline import MAKE_ENTRIES
 
-# Seconds that a message may run, until a blocked process is killed, and to copy the stores.
-MAX_RUN_S, GRACE_S, MAX_COPY_S = 2.0, 1.5, 10.0
+# Seconds of processor time that a message may run, and of waiting on a busy machine or in a block.
+MAX_RUN_S, MAX_WALL_S = 2.0, 8.0
+# Seconds more until a blocked process is killed, and to copy the stores.
+GRACE_S, MAX_COPY_S = 1.5, 10.0
+LOOK_S = 0.05
 # Bytes of the length before a request or report.
 SIZE_BYTES = 4
 MEMORY_BYTES, FILE_BYTES = 1 << 30, 512 << 20
@@ -69,9 +72,10 @@ class Reporter:
         self.tried: Try | None = None
 
     def begin(self) -> None:
-        """Start the time of the run. The try is stopped after MAX_RUN_S."""
+        """Start the time of the run. The try is stopped after MAX_RUN_S or MAX_WALL_S."""
         self._began = time.perf_counter()
-        signal.setitimer(signal.ITIMER_REAL, MAX_RUN_S + GRACE_S)
+        signal.setitimer(signal.ITIMER_REAL, MAX_WALL_S + GRACE_S)
+        signal.setitimer(signal.ITIMER_PROF, MAX_RUN_S + GRACE_S)
         Thread(target=self._stop_late, daemon=True).start()
 
     def stop(self, reason: str) -> NoReturn:
@@ -92,12 +96,17 @@ class Reporter:
             "dead_letters": [] if self.tried is None else self.tried.dead_letters,
             "notes": list(recorder.notes),
         }
-        signal.setitimer(signal.ITIMER_REAL, 0)
+        for timer in (signal.ITIMER_REAL, signal.ITIMER_PROF):
+            signal.setitimer(timer, 0)
         _write_frame(self._output, orjson.dumps(report))
         os._exit(0)
 
     def _stop_late(self) -> None:
-        Event().wait(MAX_RUN_S)
+        until_s, pause = time.process_time() + MAX_RUN_S, Event()
+        while time.process_time() < until_s:
+            if time.perf_counter() > self._began + MAX_WALL_S:
+                self.stop(f"it waited for more than {MAX_WALL_S:g} s: look for a block that waits")
+            pause.wait(LOOK_S)
         self.stop(
             f"it ran for more than {MAX_RUN_S:g} s: look for a loop, or for a text that is too long"
         )
@@ -110,6 +119,7 @@ def main() -> None:
     built_in_blocks()
     load(MAKE_ENTRIES)
     _warm_up()
+    _write_frame(output, b"")
     for number in count(1):
         data = _read_frame()
         if not data:

@@ -39,6 +39,9 @@ MAX_COPIED_BYTES = 256 << 20
 FORGET = ("pending", "flow_keys", "attempts")
 NO_VECTORS = "no text was embedded: searches and duplicates are found by words alone"
 TIMERS = "timers do not run in a try: choose the agent of a timer to call it"
+UNHEARD = (
+    "no block took the message: look at the swarms, at agent_from, and at the patterns of blocks"
+)
 WAITED = "waits (wf_flow) and pauses before retries were skipped"
 
 
@@ -146,6 +149,8 @@ class Try:
         for entry in self._make_entries():
             self._bus.append(entry)
         runner.run(self._run())
+        if not self._recorder.steps:
+            self._recorder.note(UNHEARD)
         for delivered in self._deliveries.find():
             self._note_delivery(delivered.endpoint, delivered.event, delivered.record)
 

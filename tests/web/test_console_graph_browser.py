@@ -87,6 +87,7 @@ def test_only_the_table_is_shown_where_labels_would_be_too_small(
     with open_page(browser, web_system, f"/pipelines/{uid}", **viewport(width)) as page:
         expect(page.locator(".graph")).to_be_hidden()
         expect(page.locator(".legend")).to_be_hidden()
+        page.get_by_text("agents in a table").click()
         expect(page.locator("#agent-link_6_")).to_be_visible()
         assert overflow(page) <= 0
 

@@ -6038,7 +6038,7 @@ export interface components {
         };
         /**
          * @description What a bundle would do with a message. `status` is failed with a dead letter, and stopped at
-         *     a limit: 2 s, 100 messages, or 8 MiB. The steps are in the order in which they ran.
+         *     a limit: 2 s of work, 100 messages, or 8 MiB. The steps are in the order in which they ran.
          */
         MessageTried: {
             /**

@@ -133,7 +133,7 @@ class FiguresFile:
         (version,) = database.execute("PRAGMA user_version").fetchone()
         if version not in (0, SCHEMA):
             self._delete()
-            raise StoreBroken(f"{self.path} has another schema ({version}); it begins anew")
+            raise StoreBroken(f"{self.path} has another schema ({version}); it starts again empty")
         database.execute(f"PRAGMA max_page_count = {MAX_BYTES // PAGE_BYTES}")
         if version == 0:
             for statement in STATEMENTS:
@@ -152,7 +152,7 @@ class FiguresFile:
             raise StoreBusy(f"{self.path}: {error}") from error
         except (sqlite3.DatabaseError, zlib.error, ValueError) as error:
             self._delete()
-            raise StoreBroken(f"{self.path} was damaged and begins anew: {error}") from error
+            raise StoreBroken(f"{self.path} was damaged and starts again empty: {error}") from error
 
     def _delete(self) -> None:
         for suffix in ("", "-journal"):

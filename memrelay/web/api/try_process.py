@@ -11,7 +11,7 @@ import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
@@ -25,8 +25,9 @@ from memrelay.web.server.errors import TooManyRequests
 PROGRAM = "memrelay.dry_run.child"
 # The whole environment of the process: it has no secrets.
 ENVIRONMENT = {"LC_ALL": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1"}
-# Seconds for the start, for copies of stores, and for a run that ends itself after 2 s.
-MAX_ALL_S = 15.0
+# Seconds for the start of the process, and for a try, which ends itself earlier: it copies stores
+# for at most 10 s, and runs for at most 8 s.
+MAX_START_S, MAX_TRY_S = 60.0, 25.0
 # Seconds after which a process without a try ends.
 IDLE_S = 300.0
 # Tries that run or wait.
@@ -40,25 +41,36 @@ KILLED = (
 
 @dataclass(slots=True, eq=False)
 class _Started:
-    """A process with its folder."""
+    """A process with its folder. `ready` ends when the process has imported everything."""
 
     process: Process
     folder: Path
+    ready: "asyncio.Task[bytes]" = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.ready = asyncio.create_task(self.read())
 
     async def ask(self, request: bytes) -> bytes:
         """Send a request, and return the report; b"" if its fork was killed.
 
         Raises OSError and IncompleteReadError if the process has ended.
         """
-        stdin, stdout = self.process.stdin, self.process.stdout
-        assert stdin is not None and stdout is not None
+        stdin = self.process.stdin
+        assert stdin is not None
         stdin.write(len(request).to_bytes(SIZE_BYTES) + request)
         await stdin.drain()
+        return await self.read()
+
+    async def read(self) -> bytes:
+        """Return the next report. Raises IncompleteReadError if the process has ended."""
+        stdout = self.process.stdout
+        assert stdout is not None
         size = int.from_bytes(await stdout.readexactly(SIZE_BYTES))
         return await stdout.readexactly(size)
 
     async def end(self) -> None:
         """End the process with its fork, and delete its folder."""
+        self.ready.cancel()
         with suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
         await self.process.wait()
@@ -103,13 +115,18 @@ class Tries:
         report, reason = b"", KILLED
         is_whole = False
         try:
-            async with asyncio.timeout(MAX_ALL_S):
-                report = await (await asyncio.shield(self.warm())).ask(orjson.dumps(request))
-                is_whole = True
+            started = await asyncio.shield(self.warm())
+            async with asyncio.timeout(MAX_START_S):
+                await asyncio.shield(started.ready)
+            async with asyncio.timeout(MAX_TRY_S):
+                report = await started.ask(orjson.dumps(request))
+            is_whole = True
         except TimeoutError:
-            reason = f"it took longer than {MAX_ALL_S:g} s"
-        except (OSError, asyncio.IncompleteReadError):
+            reason = "it took too long: the machine is busy, or a block waits"
+        except asyncio.IncompleteReadError:
             reason = "its process ended: try again"
+        except OSError as error:
+            reason = f"its process could not be started or has ended: {error}"
         finally:
             if not is_whole:
                 self._drop()
@@ -157,4 +174,5 @@ async def _start() -> _Started:
 
 
 async def _end(started: "asyncio.Task[_Started]") -> None:
-    await (await started).end()
+    with suppress(OSError):  # it could not be started
+        await (await started).end()

@@ -3,7 +3,7 @@
 All charts of a page have the same columns, so that one look at a time shows everything.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import groupby, pairwise
 from typing import NamedTuple
 
@@ -21,7 +21,7 @@ WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 MAX_EVENTS = 40
 # Steps of the same kind with at most this many steps between them are one event.
 MAX_GAP = 5
-# What is unusual about a step, the worst first.
+# Unusual states of a step, the worst first.
 KINDS = ("down", "dead", "high")
 # A worker that starts needs as long to take its pipelines.
 DOWN_S = 12.0
@@ -116,7 +116,7 @@ class Chart(NamedTuple):
     now: str
     most: str
     label: str
-    # The texts of the columns, "" where nothing is known.
+    # The texts of the columns, "" for an unknown value.
     values: list[str]
 
 
@@ -130,7 +130,7 @@ class Event(NamedTuple):
 
 
 class FigureView(NamedTuple):
-    """What a page shows of recorded figures."""
+    """The charts of a page, with everything that is written next to them."""
 
     span: str
     charts: list[Chart]
@@ -141,6 +141,14 @@ class FigureView(NamedTuple):
     ticks: list[Tick]
     marks: list[MarkLine]
     events: list[Event]
+
+
+def draw_charts(recorded: Recorded, titles: Collection[str]) -> dict[str, Chart]:
+    """Return some charts by title, without those that have nothing to show."""
+    columns = _make_columns(recorded, COLUMNS_S[recorded.span])
+    specs = (spec for spec in CHARTS if spec.title in titles)
+    found = (_draw(spec, columns, recorded.normal) for spec in specs)
+    return {chart.title: chart for chart in found if chart is not None}
 
 
 def draw(recorded: Recorded) -> FigureView:

@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import reduce
 from pathlib import Path
 from statistics import median
@@ -28,7 +28,7 @@ Steps = list[tuple[int, Step]]
 
 
 class Recorded(NamedTuple):
-    """What was recorded of a span, in Unix seconds. `normal` has the medians of the week."""
+    """The recorded figures of a span, in Unix seconds. `normal` has the medians of the week."""
 
     span: str
     since: int
@@ -81,6 +81,17 @@ class Figures:
             return {name: median(each) for name, each in values.items() if len(each) >= MIN_POINTS}
 
         return dict(await self._cached(("normal", *series), find))
+
+    async def share(
+        self, name: str, caller: Caller, make: Callable[[], Coroutine[Any, Any, Any]]
+    ) -> Any:
+        """Return what `make` makes of the figures that a caller sees, once a minute."""
+        key = (name, *(await self._choose(caller, "")))
+        self._begin_minute()
+        cache = self._cache
+        if key not in cache:
+            cache[key] = await make()
+        return cache[key]
 
     async def find_latest(self, caller: Caller, uid: str = "") -> Step:
         """Return the figures of the last ten minutes."""
@@ -149,11 +160,16 @@ class Figures:
 
     async def _cached(self, key: tuple[Any, ...], read: Callable[[], Any]) -> Any:
         """Return the result of a read of the file, which is shared within a minute."""
+        self._begin_minute()
+        cache = self._cache
+        if key not in cache:
+            cache[key] = await asyncio.to_thread(read)
+        return cache[key]
+
+    def _begin_minute(self) -> None:
+        """Forget what was read before this minute."""
         if self.minute != self._minute or len(self._cache) >= MAX_CACHED:
             self._minute, self._cache = self.minute, {}
-        if key not in self._cache:
-            self._cache[key] = await asyncio.to_thread(read)
-        return self._cache[key]
 
 
 FIGURES = web.AppKey("figures", Figures)

@@ -319,7 +319,7 @@ class TriedFailure(TypedDict):
 @exact
 class MessageTried(TypedDict):
     """What a bundle would do with a message. `status` is failed with a dead letter, and stopped at
-    a limit: 2 s, 100 messages, or 8 MiB. The steps are in the order in which they ran.
+    a limit: 2 s of work, 100 messages, or 8 MiB. The steps are in the order in which they ran.
     """
 
     status: Literal["done", "failed", "stopped"]

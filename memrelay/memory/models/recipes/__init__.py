@@ -16,6 +16,9 @@ MODEL = Model(
         "cli.foreign_import",
         "memory.transfer.importers",
         "web.models.codebolt",
+        "web.console.entity_layout",
+        "web.console.forces",
+        "web.console.pages.entity_graph",
         "web.console.pages.recipes",
     ),
     nouns={

@@ -4,5 +4,6 @@ from memrelay.memory.engine.models import Model
 
 MODEL = Model(
     name="subjects",
+    faces=("web.console.pages.people", "web.console.subject_reads"),
     nouns={"records": ("timeline",)},
 )

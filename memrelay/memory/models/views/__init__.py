@@ -8,7 +8,6 @@ HAS_VIEWS = (
 )
 MODEL = Model(
     name="views",
-    faces=("web.console.pages.people",),
     nouns={"views": ("views",)},
     rows=(
         Rows(

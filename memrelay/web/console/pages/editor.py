@@ -12,6 +12,7 @@ from aiohttp import web
 
 from memrelay.pipelines.checked import CheckedAgent
 from memrelay.web.api.directory import Served
+from memrelay.web.auth.access import requires
 from memrelay.web.console.format import clip_bytes
 from memrelay.web.console.frame import Page, PageRoutes, render_page
 from memrelay.web.console.pages.bundle import MAX_SHOWN_BYTES, parse_number, read_bundle_text
@@ -20,7 +21,7 @@ from memrelay.web.webhooks.requests import list_receivers
 from memrelay.web.webhooks.sample_requests import SAMPLES
 
 NEW_PAGE = Page("New pipeline", "/pipelines/new", parent="Pipelines", scopes=("deploy",))
-new_routes = PageRoutes(NEW_PAGE)
+new_routes = PageRoutes(NEW_PAGE, access=requires("deploy"))
 PAGE = Page("Editor", "/pipelines/{uid}/edit", menu="pipeline", order=5, parent="Pipelines")
 QUERY = {"deployed": "The number of the version that was just deployed, to show the next steps."}
 ERRORS = {400: "A parameter is invalid.", 404: "There is no such pipeline."}
