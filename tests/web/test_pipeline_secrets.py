@@ -25,13 +25,13 @@ def test_a_made_secret_admits_the_webhooks_of_its_pipeline(web_system: WebSystem
     assert stored["reference"] == f"file:{uid}/hook" and len(stored["value"]) >= 40
     file = Path(web_system.system.root) / "secrets" / uid / "hook"
     assert file.stat().st_mode & 0o777 == 0o600
-    agent = make_agent("hook", "memory_write", memory_id=STORE) | {
-        "wf_webhook_token": stored["reference"]
-    }
-    web_system.system.deploy(make_bundle(uid, agent))
-    hook, token = f"/webhooks/{uid}/hook", stored["value"]
-    assert web_system.post(hook, {"text": "tea"}, Authorization=f"Bearer {token}").status == 202
-    assert web_system.post(hook, {"text": "tea"}, Authorization="Bearer other").status == 401
+    agent = make_agent("hook", "memory_write", {"memory_id": STORE})
+    web_system.system.deploy(make_bundle(uid, agent | {"wf_webhook_token": stored["reference"]}))
+
+    def send(token: str) -> int:
+        return web_system.webhook(uid, "hook_", "tea", Authorization=f"Bearer {token}").status
+
+    assert send(stored["value"]) == 202 and send("other") == 401
 
 
 def test_a_secret_is_replaced_only_on_request(web_system: WebSystem) -> None:
@@ -93,7 +93,7 @@ def test_only_an_admin_of_the_pipeline_stores_its_secrets(keyed: WebSystem) -> N
     admin = make_key(root, "admin", pipelines=(uid,))
 
     def store(key: ApiKey, of: str) -> int:
-        path, bearer = f"/v1/pipelines/{of}/secrets/x", f"Bearer {key.token}"
+        path, bearer = f"/v1/pipelines/{of}/secrets/x", f"Bearer {key.text}"
         return ask(keyed.url, "PUT", path, {"replace": True}, {"Authorization": bearer}).status
 
     wait_for(lambda: store(admin, uid) == 200, "the key is known")
