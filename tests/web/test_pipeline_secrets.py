@@ -98,4 +98,4 @@ def test_only_an_admin_of_the_pipeline_stores_its_secrets(keyed: WebSystem) -> N
 
     wait_for(lambda: store(admin, uid) == 200, "the key is known")
     assert store(deployer, uid) == 403
-    assert store(admin, make_uid()) == 403
+    assert store(admin, make_uid()) == 404
