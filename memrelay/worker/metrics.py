@@ -60,6 +60,7 @@ class Metrics:
         self._duplicates: Counter[str] = Counter()
         self._retried: Counter[str] = Counter()
         self._pauses: Counter[str] = Counter()
+        self._failed_sends: Counter[str] = Counter()
         # By pipeline: why its batch is repeated.
         self.paused: dict[str, str] = {}
         # Consumer groups that were missing.
@@ -100,6 +101,9 @@ class Metrics:
     def count_retried(self, uids: Iterable[str]) -> None:
         self._retried.update(uids)
 
+    def count_failed_send(self, uid: str) -> None:
+        self._failed_sends[uid] += 1
+
     def pause(self, uids: Iterable[str], reason: str) -> bool:
         """Mark pipelines as paused. Return whether the reason is new for one of them."""
         paused = list(uids)
@@ -126,6 +130,7 @@ class Metrics:
         | retried | retries that were scheduled |
         | duplicates | inputs that were answered from the inbox |
         | pauses | failed attempts to run a batch |
+        | failed_sends | requests of http_request and webhook_send that ended with an error |
         | handler_s | time of batches in seconds |
         | rate | finished inputs per second |
 
@@ -145,6 +150,7 @@ class Metrics:
                 "retried": self._retried[uid],
                 "duplicates": self._duplicates[uid],
                 "pauses": self._pauses[uid],
+                "failed_sends": self._failed_sends[uid],
                 "handler_s": round(self._handler_s[uid], 6),
                 "rate": round(recent / since_s, 1),
             }

@@ -103,6 +103,7 @@ def hooks() -> Iterator[Hooks]:
             make_hook("github", wf_webhook_sender="github", wf_webhook_bytes=2000, **signed),
             make_hook("slack", wf_webhook_sender="slack", **signed),
             make_hook("meta", wf_webhook_sender="meta", wf_webhook_verify="env:VERIFY", **signed),
+            make_hook("unset", wf_webhook_sender="github", wf_webhook_secret="env:GONE"),
             make_hook("flooded", wf_webhook_token="env:TOKEN"),
             make_hook("small", wf_webhook_token="env:TOKEN", wf_webhook_bytes=2000),
             make_hook("gzip", wf_webhook_sender="github", wf_webhook_token="env:TOKEN"),
@@ -121,6 +122,26 @@ def test_an_accepted_request_is_listed_with_its_message(hooks: Hooks) -> None:
     assert re.fullmatch(r"\d+-\d+", row["message_id"])
     trace = f"/v1/pipelines/{hooks.uid}/messages/{row['message_id']}"
     assert hooks.web_system.get(trace, **hooks.key).status == 200
+
+
+def test_the_operator_reads_why_a_signature_was_refused_and_the_stranger_does_not(
+    hooks: Hooks,
+) -> None:
+    signed = {"X_Hub_Signature_256": f"sha256={mac(SECRET, BODY).hex()}"}
+    answers = [
+        hooks.post(alias, X_GitHub_Delivery=f"why-{alias}", **signed)
+        for alias in ("unset", "slack", "unknown")
+    ]
+    hooks.post_github("why-wrong", secret="another")
+
+    assert [one.problem for one in answers] == [answers[0].problem] * 3
+    assert "GONE" not in answers[0].problem[1] and "wf_webhook" not in answers[0].problem[1]
+    unset = hooks.await_row("unset", status=401)["reason"]
+    assert unset.endswith("cannot be used on the server: env:GONE is not set")
+    wrong = hooks.await_row("github", delivery_id="why-wrong")["reason"]
+    assert "the secret differs" in wrong and "wf_webhook_sender" not in wrong
+    other = hooks.await_row("slack", status=401)["reason"]
+    assert 'accepts signatures of slack; set "wf_webhook_sender": "github" or "meta"' in other
 
 
 def test_a_refused_request_is_listed_with_its_reason(hooks: Hooks) -> None:

@@ -56,6 +56,8 @@ FIGURES: dict[str, Callable[[float, float], float]] = {
     **dict.fromkeys(("store_bytes", "wal_bytes", "vectors_todo", "loop_lag_ms"), max),
     **dict.fromkeys(("bus_memory_bytes",), max),
     **dict.fromkeys(("disk_free_bytes",), min),
+    # Counts of newer versions, at the end: an older step has no value for them.
+    **dict.fromkeys(("unsent", "refused"), float.__add__),
 }
 # The values of a step by figure. An unknown figure is missing.
 Step = Mapping[str, float]
@@ -243,7 +245,7 @@ def _pack(steps: Mapping[int, Step]) -> bytes:
 
 def _unpack(data: bytes) -> list[tuple[int, dict[str, float]]]:
     return [
-        (offset, {name: one for name, one in zip(FIGURES, row, strict=True) if one is not None})
+        (offset, {name: one for name, one in zip(FIGURES, row, strict=False) if one is not None})
         for offset, *row in orjson.loads(zlib.decompress(data))
     ]
 

@@ -31,6 +31,7 @@ OWNER_DEFAULTS: dict[str, Any] = {
     "changes": 0,
     "searches": 0,
     "retried": 0,
+    "failed_sends": 0,
     "waiting": 0,
     "deferred_calls": 0,
     "pauses": 0,

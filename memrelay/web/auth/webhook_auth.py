@@ -37,6 +37,8 @@ from memrelay.web.webhooks.requests import NOTE
 from memrelay.web.webhooks.signatures import (
     BadSignature,
     check_head,
+    describe_mismatch,
+    describe_sender,
     find_signers,
     get_signature_header,
     has_signature,
@@ -58,7 +60,10 @@ SIGNATURE_FORM = re.compile(r"v1,[A-Za-z0-9+/]{43}=")
 MAX_AGE_S = 300
 # Stands in for missing secrets, so that all agents reject a signature in the same way.
 UNKNOWN_SECRET = Webhook(token_bytes(32))
-NO_MATCH = f"no {SIGNATURE} matches; the secret differs, or the body was changed after signing"
+NO_MATCH = (
+    f"no {SIGNATURE} matches; the secret differs or is not set, or the body was changed after "
+    "signing"
+)
 TOO_OLD = (
     f"{TIMESTAMP} differs from this server's clock by more than {MAX_AGE_S} s; sign the webhook "
     "again before resending it"
@@ -175,17 +180,41 @@ async def authenticate_webhook(
     if refusal is None:
         return Authenticated(await read_body(request))
     scheme = _choose_scheme(request, agent)
+    faults: list[str] = []
     if scheme is None:
+        if agent is not None and agent.token:
+            await _resolve_secrets(request, (agent.token,), faults)
+            note.reason = _join_faults(faults)
         raise refusal
     try:
-        return await _read_signed_body(request, scheme, uid, agent)
+        return await _read_signed_body(request, scheme, uid, agent, faults)
     except BadSignature as error:
         note.verdict, note.reason = "invalid", str(error)
         if agent is not None:
-            alias, reason = agent.agent.alias, str(error)
+            note.reason = _explain(scheme, agent, str(error), faults)
+            alias, reason = agent.agent.alias, note.reason
             log.debug("webhook_refused", uid=uid, agent=alias, reason=reason)
         is_default = refusal.detail == ACCEPTED_CREDENTIALS
         raise Unauthorized(str(error)) if is_default else refusal from None
+
+
+def _join_faults(faults: Sequence[str]) -> str:
+    """Return why secrets of an agent cannot be used, "" for no fault. For operators only."""
+    if not faults:
+        return ""
+    return f"a secret of the webhook cannot be used on the server: {'; '.join(faults)}"
+
+
+def _explain(scheme: "_Scheme", agent: CheckedAgent, reason: str, faults: Sequence[str]) -> str:
+    """Return why a signature was refused, with what only operators may know."""
+    accepted = agent.sender or STANDARD
+    if faults and scheme.is_accepted:
+        return _join_faults(faults)
+    if scheme.is_accepted and not agent.secrets and scheme.sender.special != "sns":
+        return "the agent has no secret: set wf_webhook_secret to that of the sender"
+    if reason in (NO_MATCH, describe_mismatch(scheme.sender)):
+        return describe_sender(scheme.sender, accepted)
+    return reason
 
 
 def is_from_networks(request: web.Request, agent: CheckedAgent) -> bool:
@@ -244,24 +273,32 @@ async def _authorize_by_key(
 
 
 async def _read_signed_body(
-    request: web.Request, scheme: _Scheme, uid: str, agent: CheckedAgent | None
+    request: web.Request,
+    scheme: _Scheme,
+    uid: str,
+    agent: CheckedAgent | None,
+    faults: list[str],
 ) -> Authenticated:
-    """Return a body with a valid signature. Raises BadSignature and the errors of `read_body`."""
+    """Return a body with a valid signature. `faults` gets why secrets cannot be used.
+
+    Raises BadSignature and the errors of `read_body`.
+    """
     if scheme.is_standard:
         check_signature_headers(request.headers)
     else:
         check_head(scheme.sender, request.headers)
     with reading_unverified(request):
         body = await read_body(request)
-    values = await _resolve_secrets(request, agent) if scheme.is_accepted and agent else []
+    secrets = agent.secrets if scheme.is_accepted and agent is not None else ()
+    values = await _resolve_secrets(request, secrets, faults)
     services, key = get_services(request), b""
     if scheme.is_standard:
-        verify_signature(request.headers, body, _make_webhooks(values))
+        verify_signature(request.headers, body, _make_webhooks(values, faults))
     elif scheme.sender.special == "sns":
         await services.sns.verify(HookRequest(request, body, scheme.sender))
     else:
         form = scheme.sender.key_form
-        keys = [key for reference, value in values for key in _parse_keys(reference, value, form)]
+        keys = [key for one in values for key in _parse_keys(*one, faults, form)]
         key = verify(HookRequest(request, body, scheme.sender), keys)
     if agent is not None:
         claim_connection(request, f"webhook {uid}/{agent.agent.alias}")
@@ -283,24 +320,33 @@ async def has_token(services: Services, agent: CheckedAgent, given: str) -> bool
     )
 
 
-async def _resolve_secrets(request: web.Request, agent: CheckedAgent) -> list[tuple[str, str]]:
-    """Return (reference, value) of an agent's secrets. Logs and skips those without a value."""
+async def _resolve_secrets(
+    request: web.Request, references: Sequence[str], faults: list[str]
+) -> list[tuple[str, str]]:
+    """Return (reference, value) of secrets. Logs and skips those without a value, as `faults`."""
     found, secrets = [], get_services(request).secrets
-    for reference in agent.secrets:
+    for reference in references:
         try:
             found.append((reference, await secrets.resolve(reference)))
         except LookupError as error:
-            log.warning("webhook_secret_unusable", reference=reference, reason=str(error))
+            _note_fault(reference, str(error.args[0]), faults)
     return found
 
 
-def _make_webhooks(values: Sequence[tuple[str, str]]) -> list[Webhook]:
+def _note_fault(reference: str, reason: str, faults: list[str]) -> None:
+    log.warning("webhook_secret_unusable", reference=reference, reason=reason)
+    faults.append(reason)
+
+
+def _make_webhooks(values: Sequence[tuple[str, str]], faults: list[str]) -> list[Webhook]:
     """Return the verifiers of all secrets of Standard Webhooks."""
-    return [Webhook(key) for reference, value in values for key in _parse_keys(reference, value)]
+    return [Webhook(key) for one in values for key in _parse_keys(*one, faults)]
 
 
-def _parse_keys(reference: str, value: str, form: KeyForm = "standard") -> list[bytes]:
-    """Return the keys of a value. Logs and skips unusable ones."""
+def _parse_keys(
+    reference: str, value: str, faults: list[str], form: KeyForm = "standard"
+) -> list[bytes]:
+    """Return the keys of a value. Logs and skips unusable ones, as `faults`."""
     found: list[bytes] = []
     secrets = split_secrets(value, form)
     for secret in secrets:
@@ -308,7 +354,5 @@ def _parse_keys(reference: str, value: str, form: KeyForm = "standard") -> list[
             found.append(parse_key(secret, form))
     if len(found) < len(secrets) or not found:
         for fault in describe_secret_faults(value, form):
-            log.warning(
-                "webhook_secret_unusable", reference=reference, reason=f"{reference} {fault}"
-            )
+            _note_fault(reference, f"{reference} {fault}", faults)
     return found

@@ -10,11 +10,17 @@ Json = dict[str, Any]
 # The series of all pipelines, and that of those without a series.
 ALL, OTHERS = "", "others"
 # Counters of a pipeline, by figure. They begin at 0 with its worker.
-COUNTERS = {"done": "done", "dead": "dead", "changes": "changes", "searches": "searches"}
+COUNTERS = {
+    "done": "done",
+    "dead": "dead",
+    "changes": "changes",
+    "searches": "searches",
+    "unsent": "failed_sends",
+}
 SIZES = {"store_bytes": "store_bytes", "wal_bytes": "wal_bytes", "vectors_todo": "vectors_todo"}
 GAUGES = {"waiting": "lag", "oldest_s": "oldest_s"} | SIZES
 # Figures of several pipelines that are added up. The highest counts for the others.
-SUMMED = (*COUNTERS, *SIZES, "waiting", "delivered", "undelivered")
+SUMMED = (*COUNTERS, *SIZES, "waiting", "delivered", "undelivered", "refused")
 
 
 class Differences:

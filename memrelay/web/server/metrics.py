@@ -103,6 +103,11 @@ PIPELINE_METRICS = (
     ),
     _counter("memrelay_inputs_done", "Inputs finished since the owner started.", "done"),
     _counter("memrelay_inputs_retried", "Inputs that were postponed for a retry.", "retried"),
+    _counter(
+        "memrelay_sends_failed",
+        "Requests of http_request and webhook_send that ended with an error.",
+        "failed_sends",
+    ),
     _gauge("memrelay_inputs_waiting", "Inputs that currently wait for a retry.", "waiting"),
     _gauge(
         "memrelay_deferred_calls_open",

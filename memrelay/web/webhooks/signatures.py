@@ -59,15 +59,29 @@ def find_signers(headers: Mapping[str, str]) -> list[Sender]:
 def describe_mismatch(sender: Sender) -> str:
     """Return why a signature does not match, in the same words whether or not the agent exists."""
     name = get_signature_header(sender) or "signature in the body"
-    alike = [
-        one.name
-        for one in SENDERS.values()
-        if one.name != sender.name and get_signature_header(one) == name
-    ]
-    names = " or ".join(f'"{one}"' for one in (sender.name, *alike))
     return (
-        f"no {name} matches; the secret differs, or the request was changed after signing. An "
-        f'agent with "wf_webhook_sender": {names} and the secret of this sender accepts it'
+        f"no {name} matches: the secret of the webhook differs or is not set, or the request was "
+        'changed after signing. The list "Last requests" of the pipeline\'s webhooks has the '
+        "details, for callers with a key"
+    )
+
+
+def describe_sender(sender: Sender, accepted: Sender) -> str:
+    """Return why a signature of a sender does not match, for operators of the agent.
+
+    `accepted` is the sender whose signatures the agent accepts.
+    """
+    name = get_signature_header(sender) or "signature in the body"
+    if sender.name == accepted.name:
+        return (
+            f"no {name} matches: the secret differs from that of the sender, or the request was "
+            "changed after signing"
+        )
+    alike = [one.name for one in SENDERS.values() if get_signature_header(one) == name]
+    names = " or ".join(f'"{one}"' for one in alike or [sender.name])
+    return (
+        f"the request has a {name}, and the agent accepts signatures of {accepted.name}; set "
+        f'"wf_webhook_sender": {names} and the secret of this sender'
     )
 
 

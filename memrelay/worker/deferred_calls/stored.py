@@ -39,6 +39,17 @@ def pack_error(text: str, code: str = "") -> bytes:
     return orjson.dumps({"error": text} | ({"code": code} if code else {}))
 
 
+def has_error(result: bytes) -> bool:
+    """Return whether a service was reached in vain, though its executor returned a value.
+
+    A sender returns {"error": ...}, with or without the answer.
+    """
+    if b'"error"' not in result:
+        return False
+    value = orjson.loads(result).get("value")
+    return isinstance(value, dict) and bool(value.get("error"))
+
+
 def parse_request(pending: Pending) -> Any:
     return orjson.loads(pending.request or b"{}")["request"]
 

@@ -255,12 +255,13 @@ class Continuations:
             self._end_dropped(deferred_call)
             return
         limits, fault = self._shared.limits, ended.transient
+        has_failed = fault is not None or bool(ended.reason) or has_error(ended.result)
         self._shared.timings.note_call(
             pending,
             deferred_call.plan,
             self._shared.clock.now_ms,
             ended.took_s,
-            is_failed=fault is not None or bool(ended.reason),
+            is_failed=has_failed,
         )
         attempts = max(1, pending.attempts + fault.counts) if fault is not None else 0
         if fault is not None and attempts <= limits.retries:
@@ -270,6 +271,9 @@ class Continuations:
             self._shared.metrics.count_retried([pending.pipeline])
             self.deferred_calls.repeat(deferred_call._replace(pending=pending), in_s)
             return
+        subscriber = deferred_call.plan.subscriber(pending.agent)
+        if has_failed and subscriber is not None and subscriber.executor == SENDER:
+            self._shared.metrics.count_failed_send(pending.pipeline)
         pending = pending._replace(result=ended.result, due=now_ms, attempts=0)
         is_kept = await self._retry.in_thread(
             partial(store_result, name=memory_id, pending=pending, plan=deferred_call.plan)
