@@ -26,7 +26,7 @@ GROUPS = {
 GROUP_NAMES = (*GROUPS, OWN)
 _GROUP_OF = {block: group for group, blocks in GROUPS.items() for block in blocks.split()}
 # References to documents and to the origin of a rule.
-ASIDE = re.compile(r"\s*\((?:docs/|seed )[^()]*\)|\s*\(\[[^()]*\]\([^()]*\)\)")
+ASIDE = re.compile(r" ?\((?:docs/|seed )[^()]*\)| ?\(\[[^()]*\]\([^()]*\)\)")
 SENTENCE = re.compile(r"(.+?[.!?])(?:\s|$)", re.DOTALL)
 
 

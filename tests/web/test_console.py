@@ -260,6 +260,9 @@ def test_the_second_page_lists_the_remaining_pipelines() -> None:
             )
             for number in range(23)
         ]
+        wait_for(
+            lambda: b"p022" in web_system.get("/pipelines?page=2").body, "the last one is listed"
+        )
 
         pages = [
             web_system.get("/pipelines"),
