@@ -743,7 +743,8 @@ _Since = TypedDict("_Since", {"from": str})
 class RecordedFigures(_Since):
     """Recorded figures. The lists in `figures` have a value for each time in `at`.
 
-    `done`, `dead`, `changes`, `searches`, `delivered`, `undelivered` and `seconds` are counts and
+    `done`, `dead`, `changes`, `searches`, `delivered`, `undelivered`, `unsent` (failed sends),
+    `refused` (refused webhooks) and `seconds` are counts and
     times of the step; the others are its highest value, and of `disk_free_bytes` its lowest.
     """
 

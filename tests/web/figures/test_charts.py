@@ -13,7 +13,11 @@ QUIET = {"seconds": 60.0, "done": 6.0, "waiting": 0.0, "dead": 0.0}
 
 
 def draw_day(steps: dict[int, Step], *marks: Mark, **normal: float) -> FigureView:
-    """Return the charts of a day that ended at START. `steps` are by minutes before that."""
+    """Return the charts of a day that ended at START. `steps` are by minutes before that.
+
+    The day was recorded from its beginning.
+    """
+    steps = {24 * 60: QUIET} | steps
     timed = sorted((START - 60 * minutes, step) for minutes, step in steps.items())
     return draw(Recorded("day", START - DAY_S, START, timed, list(marks), normal))
 
@@ -50,9 +54,34 @@ def test_columns_without_a_record_are_gaps() -> None:
 
     messages = view.charts[0]
     assert messages.title == "Messages" and messages.now == "0.10/s"
-    assert messages.line.count("M") == 2
+    assert messages.line.count("M") == 2 and view.since == ""
     assert len(view.times) == len(messages.values) == view.columns == 144
-    assert [event.kind for event in view.events] == ["off"]
+    assert [event.kind for event in view.events] == ["off", "off"]
+
+
+@pytest.mark.parametrize(
+    ("minutes", "columns", "label"), [(5, 61, "23:15"), (180, 37, "22:00"), (600, 61, "18:00")]
+)
+def test_the_charts_of_a_first_day_show_the_recorded_time(
+    minutes: int, columns: int, label: str
+) -> None:
+    timed: list[tuple[int, Step]] = [(START - 60 * n, QUIET) for n in range(minutes, 0, -1)]
+
+    view = draw(Recorded("day", START - DAY_S, START, timed, [], {}))
+
+    assert view.columns == columns == len(view.times)
+    assert label in [tick.text for tick in view.ticks]
+    assert (view.since != "") and view.charts[0].line
+
+
+def test_failed_sends_and_refused_webhooks_are_events() -> None:
+    view = draw_day({60: QUIET | {"unsent": 2.0, "refused": 1.0}, 50: QUIET | {"p95_s": 2.0}})
+
+    events = {event.kind: (event.text, event.took_ms) for event in view.events}
+    assert events["unsent"] == ("2 sends failed", 0)
+    assert events["refused"] == ("1 refused webhook", 0)
+    assert events["high"][1] == 1000
+    assert "unsent" in view.states and "refused" not in view.states
 
 
 def test_the_worst_state_of_a_column_is_highlighted() -> None:
