@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from stat import S_ISREG
+from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING
 
 from memrelay.guarded_http.rules import PUBLIC_ONLY, OutgoingRules
@@ -217,6 +218,35 @@ class SecretResolver:
         if value is None:
             raise LookupError(f"{reference} is not set")
         return value
+
+    def write(self, name: str, value: str, *, replace: bool = False) -> None:
+        """Store a secret as the file `name` of the folder, which only this user may read.
+
+        A crash leaves the old value or the new one. Blocks while it writes. Raises ValueError for
+        an invalid value or name, FileExistsError, and OSError.
+        """
+        path = self._relative_path(name)
+        if path is None:
+            raise ValueError(OUTSIDE)
+        if CONTROL_CHARACTER.search(value):
+            raise ValueError(NOT_ONE_LINE)
+        if not value or len(value.encode()) > MAX_SECRET_BYTES:
+            raise ValueError(f"must have 1 to {MAX_SECRET_BYTES} bytes")
+        target = self._folder / path
+        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not target.parent.resolve().is_relative_to(self._folder.resolve()):
+            raise ValueError(OUTSIDE)
+        with NamedTemporaryFile(dir=target.parent, prefix=".", delete=False) as file:
+            try:
+                file.write(value.encode())
+                file.flush()
+                os.fsync(file.fileno())
+                if replace:
+                    os.replace(file.name, target)
+                else:
+                    os.link(file.name, target)
+            finally:
+                Path(file.name).unlink(missing_ok=True)
 
     async def _refresh(self, name: str) -> _SecretFile:
         """Look at a file in a thread. Concurrent callers share one look."""

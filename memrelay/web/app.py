@@ -34,6 +34,7 @@ from memrelay.web.api import (
     keys,
     messages,
     operations,
+    pipeline_secrets,
     pipelines,
     tries,
     webhook_requests,
@@ -56,6 +57,7 @@ from memrelay.web.console.frame import (
     make_templates,
     show_missing_page,
 )
+from memrelay.web.console.pages import home
 from memrelay.web.console.shared_reads import STATES, STATUS, PipelineStates
 from memrelay.web.figures.reading import FIGURES, Figures
 from memrelay.web.figures.recorder import Recorder
@@ -118,6 +120,7 @@ ROUTE_MODULES = (
     pipelines,
     blocks,
     tries,
+    pipeline_secrets,
     messages,
     webhooks,
     webhook_requests,
@@ -314,6 +317,7 @@ def make_app(services: Services) -> web.Application:
     app[SERVICES], app[OPTIONS], app[TRAFFIC] = services, options, services.traffic
     app[LISTENERS], app[OPEN_REQUESTS] = set(), {}
     app[GRAPHS], app[ACTIVITIES], app[TRIES] = {}, {}, Tries()
+    app[home.READ] = {}
     app[EXCHANGES], app[APPLICATIONS] = set(), LazyApplications()
     app[mcp.READERS] = ChangeReaders(
         Bus(services.requester, services.channels, services.options.call_timeout_s)

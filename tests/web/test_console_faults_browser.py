@@ -186,7 +186,7 @@ def test_an_empty_page_has_a_sentence_an_example_and_a_link(
     with shown.open(f"empty {name}", width) as page:
         main = page.locator("main")
         expect(main.locator(".empty, .notice").first).to_be_visible()
-        assert main.locator("a:visible").count() and main.locator("pre, textarea").count()
+        assert main.locator("a:visible").count() and main.locator("pre, code, textarea").count()
         assert overflow(page) <= 0
 
 

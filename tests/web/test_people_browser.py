@@ -126,8 +126,9 @@ def test_two_users_become_one(page: Page, web_system: WebSystem, uid: str) -> No
 def test_an_entity_is_made_described_connected_and_deleted_by_keyboard(
     page: Page, web_system: WebSystem, uid: str
 ) -> None:
-    page.goto(f"{web_system.url}/pipelines/{uid}/graph")
+    page.goto(f"{web_system.url}/pipelines/{uid}/graph?node=Ada&depth=2")
     save_screenshot(page, "graph")
+    page.goto(f"{web_system.url}/pipelines/{uid}/graph")
     page.get_by_label("Name", exact=True).fill("Zoe")
     page.get_by_label("Type", exact=True).fill("person")
     page.keyboard.press("Enter")

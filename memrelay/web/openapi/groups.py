@@ -42,6 +42,7 @@ GROUPS = {
     "blocks": Group(
         "Blocks", PIPELINES, "List the blocks with their arguments, and templates; try patterns."
     ),
+    "pipeline_secrets": Group("Secrets", PIPELINES, "Store secrets of a pipeline."),
     "messages": Group("Messages", PIPELINES, "Send messages to swarms and read their logs."),
     "webhooks": Group(
         "Webhooks", PIPELINES, "Deliver messages of other services to an agent; list requests."

@@ -203,6 +203,25 @@ class PipelineTemplates(TypedDict):
 
 
 @exact
+class SecretToStore(TypedDict):
+    """A secret to store. `value` is one line. Without it, the server makes a random secret: a
+    token, or `whsec_<base64>` for the form `standard`. `replace` allows to overwrite a secret.
+    """
+
+    value: NotRequired[str]
+    form: NotRequired[Literal["text", "standard"]]
+    replace: NotRequired[bool]
+
+
+@exact
+class SecretStored(TypedDict):
+    """The stored secret: what a bundle names it, and its value if the server has made it."""
+
+    reference: str
+    value: NotRequired[str]
+
+
+@exact
 class PatternToTest(TypedDict):
     """A pattern (RE2), a JMESPath expression or a template, and the text to try it on.
 
