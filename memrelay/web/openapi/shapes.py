@@ -504,10 +504,11 @@ class MessageTrace(TypedDict):
 
 @exact
 class FoundMessage(_Sender):
-    """A message that a search found. `state` is processed, waiting, parked or failed.
+    """A message that a search found. `state` is processed, waiting, parked, failed or send_failed.
 
     `entry` is the message whose trace has it, empty for one of another pipeline. `reason` and
-    `dead_letter` belong to a failed message.
+    `dead_letter` belong to a failed message; `reason` also to the answer of a failed request.
+    `took_ms` is the time from the arrival of the first message, null if it is not known.
     """
 
     at: str
@@ -520,6 +521,7 @@ class FoundMessage(_Sender):
     characters: int
     reason: str
     dead_letter: str | None
+    took_ms: int | None
 
 
 @exact

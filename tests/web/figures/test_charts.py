@@ -13,11 +13,7 @@ QUIET = {"seconds": 60.0, "done": 6.0, "waiting": 0.0, "dead": 0.0}
 
 
 def draw_day(steps: dict[int, Step], *marks: Mark, **normal: float) -> FigureView:
-    """Return the charts of a day that ended at START. `steps` are by minutes before that.
-
-    The day was recorded from its beginning.
-    """
-    steps = {24 * 60: QUIET} | steps
+    """Return the charts of a day that ended at START. `steps` are by minutes before that."""
     timed = sorted((START - 60 * minutes, step) for minutes, step in steps.items())
     return draw(Recorded("day", START - DAY_S, START, timed, list(marks), normal))
 
@@ -50,7 +46,7 @@ def test_a_figure_is_judged_by_what_is_normal(
 
 
 def test_columns_without_a_record_are_gaps() -> None:
-    view = draw_day(dict.fromkeys((*range(100, 200), *range(400, 500)), QUIET))
+    view = draw_day(dict.fromkeys((*range(100, 200), *range(400, 500), DAY_S // 60), QUIET))
 
     messages = view.charts[0]
     assert messages.title == "Messages" and messages.now == "0.10/s"
@@ -115,7 +111,7 @@ def test_steps_close_to_each_other_are_one_event() -> None:
 def test_marks_have_lines_and_labels_that_do_not_overlap() -> None:
     marks = [Mark(START - 60 * minutes, "deploy", "tea version 2") for minutes in (720, 719, 180)]
 
-    view = draw_day({60: QUIET}, *marks)
+    view = draw_day({60: QUIET, DAY_S // 60: QUIET}, *marks)
 
     assert [(mark.kind, mark.label) for mark in view.marks] == [
         ("deploy", "Deploy"),
