@@ -722,6 +722,7 @@ class PipelineStatus(_InputCount):
     changes: int
     searches: int
     retried: int
+    failed_sends: int
     waiting: int
     deferred_calls: int
     pauses: int

@@ -33,8 +33,8 @@ PAGE_SIZE = 50
 CONDITIONS = {
     "text": "Words that all occur in the message, without regard to case.",
     "agent": "The alias or name of the agent that published it or failed, or another sender.",
-    "state": "processed, waiting, parked (because of `wf_flow`), failed, or send_failed: the answer "
-    "to a request of `http_request` or `webhook_send` that failed.",
+    "state": "processed, waiting, parked (because of `wf_flow`), failed, or send_failed: the "
+    "answer to a request of `http_request` or `webhook_send` that failed.",
     "swarm": "Only messages on this swarm.",
     "since": "Only messages from then on: RFC 3339 or Unix ms.",
     "until": "Only messages before then.",
