@@ -10,6 +10,7 @@ from functools import partial
 from importlib.util import find_spec
 from ipaddress import ip_address
 from pathlib import Path
+from typing import Any
 
 from aiohttp import hdrs, web
 from aiohttp.typedefs import Handler, Middleware
@@ -354,7 +355,14 @@ def make_app(services: Services) -> web.Application:
 
 async def record_figures(app: web.Application) -> AsyncIterator[None]:
     """Record the figures while the application runs."""
-    recorder = Recorder(app[SERVICES].catalog.root, app[STATUS].get)
+    services = app[SERVICES]
+
+    async def read() -> dict[str, Any]:
+        # Only this process knows them: of several web servers, the one that records.
+        refused = services.webhook_requests.count_refused()
+        return await app[STATUS].get() | {"refused_webhooks": refused}
+
+    recorder = Recorder(services.catalog.root, read)
     running = asyncio.create_task(recorder.run())
     yield
     running.cancel()

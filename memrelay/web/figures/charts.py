@@ -14,15 +14,29 @@ from memrelay.web.figures.judgement import format_duration, is_above_normal, jud
 from memrelay.web.figures.reading import Recorded
 
 HEIGHT = 100
-# Seconds of a column, and between two labels of the axis.
-COLUMNS_S = {"day": 600, "week": 3_600}
-TICKS_S = {"day": 6 * 3_600, "week": DAY_S}
+HOUR_S = 3_600
+# Seconds of a column, and between two labels of the axis, for recorded times up to a length.
+SCALES = (
+    (2 * HOUR_S, 60, 900),
+    (8 * HOUR_S, 300, HOUR_S),
+    (DAY_S, 600, 6 * HOUR_S),
+    (7 * DAY_S, HOUR_S, DAY_S),
+)
+# Seconds of a recorded step.
+STEPS_S = {"day": 60, "week": 600}
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 MAX_EVENTS = 40
 # Steps of the same kind with at most this many steps between them are one event.
 MAX_GAP = 5
 # Unusual states of a step, the worst first.
-KINDS = ("down", "dead", "high")
+KINDS = ("down", "dead", "unsent", "high")
+EVENT_KINDS = (*KINDS, "refused")
+# Counted faults, with the words for one and for several.
+COUNTED = {
+    "dead": ("dead letter", "dead letters"),
+    "unsent": ("send failed", "sends failed"),
+    "refused": ("refused webhook", "refused webhooks"),
+}
 # A worker that starts needs as long to take its pipelines.
 DOWN_S = 12.0
 # The least distance of two labels of marks, as a share of the width in percent.
@@ -121,16 +135,23 @@ class Chart(NamedTuple):
 
 
 class Event(NamedTuple):
-    """Something that happened. `until` is "" for a moment. Times are RFC 3339."""
+    """Something that happened. `until` is "" for a moment. Times are RFC 3339.
+
+    `took_ms` is the least time of messages that belong to it, 0 for any.
+    """
 
     at: str
     until: str
     kind: str
     text: str
+    took_ms: int = 0
 
 
 class FigureView(NamedTuple):
-    """The charts of a page, with everything that is written next to them."""
+    """The charts of a page, with everything that is written next to them.
+
+    `since` is when the recording began, "" if that was before the span.
+    """
 
     span: str
     charts: list[Chart]
@@ -141,11 +162,12 @@ class FigureView(NamedTuple):
     ticks: list[Tick]
     marks: list[MarkLine]
     events: list[Event]
+    since: str = ""
 
 
 def draw_charts(recorded: Recorded, titles: Collection[str]) -> dict[str, Chart]:
     """Return some charts by title, without those that have nothing to show."""
-    columns = _make_columns(recorded, COLUMNS_S[recorded.span])
+    columns = _make_columns(recorded, _find_scale(recorded).column_s)
     specs = (spec for spec in CHARTS if spec.title in titles)
     found = (_draw(spec, columns, recorded.normal) for spec in specs)
     return {chart.title: chart for chart in found if chart is not None}
@@ -153,7 +175,8 @@ def draw_charts(recorded: Recorded, titles: Collection[str]) -> dict[str, Chart]
 
 def draw(recorded: Recorded) -> FigureView:
     """Return the charts of what was recorded."""
-    width_s = COLUMNS_S[recorded.span]
+    scale = _find_scale(recorded)
+    width_s = scale.column_s
     columns = _make_columns(recorded, width_s)
     states = [_classify(column.step, recorded.normal) for column in columns]
     start, length = columns[0].at, width_s * len(columns)
@@ -168,15 +191,42 @@ def draw(recorded: Recorded) -> FigureView:
         [format_time(column.at * 1000) for column in columns],
         states,
         _find_bands(states),
-        [_make_tick(at, place(at), recorded.span) for at in _list_ticks(recorded, start, length)],
+        [_make_tick(at, place(at), scale) for at in _list_ticks(scale, start, length)],
         _place_marks(recorded.marks, place),
         list_events(recorded),
+        _find_begin(recorded),
     )
 
 
+def _find_begin(recorded: Recorded) -> str:
+    """Return when the recording began, "" if that was before the span."""
+    first = recorded.steps[0][0] if recorded.steps else recorded.since
+    is_late = first > recorded.since + HOUR_S
+    return format_time(first * 1000) if is_late else ""
+
+
+class _Scale(NamedTuple):
+    """What the charts show: from `since`, in Unix seconds, in columns and labels of so many s."""
+
+    since: int
+    column_s: int
+    tick_s: int
+
+
+def _find_scale(recorded: Recorded) -> _Scale:
+    """Return a scale for the recorded part of the span, at least the last hour."""
+    first = recorded.steps[0][0] if recorded.steps else recorded.since
+    since = max(recorded.since, min(first, recorded.until - HOUR_S))
+    length, least_s = recorded.until - since, STEPS_S[recorded.span]
+    fitting = [one for one in SCALES if one[0] >= length and one[1] >= least_s] or [SCALES[-1]]
+    _, column_s, tick_s = fitting[0]
+    return _Scale(since if since == recorded.since else since - column_s, column_s, tick_s)
+
+
 def _make_columns(recorded: Recorded, width_s: int) -> list[Column]:
-    """Return the columns of the span up to the current one."""
-    first = recorded.since - recorded.since % width_s + width_s
+    """Return the columns of the recorded part of the span up to the current one."""
+    since = _find_scale(recorded).since
+    first = since - since % width_s + width_s
     last = recorded.until - recorded.until % width_s
     steps = dict[int, Step]()
     for at, step in recorded.steps:
@@ -238,16 +288,16 @@ def _draw_step(x: int, y: float) -> str:
     return f"L{x} {y:.1f}H{x + 1}"
 
 
-def _list_ticks(recorded: Recorded, start: int, length: int) -> Iterable[int]:
-    pause = TICKS_S[recorded.span]
+def _list_ticks(scale: _Scale, start: int, length: int) -> Iterable[int]:
+    pause = scale.tick_s
     return range(start - start % pause + pause, start + length, pause)
 
 
-def _make_tick(at: int, x: float, span: str) -> Tick:
+def _make_tick(at: int, x: float, scale: _Scale) -> Tick:
     """Return a label in UTC. A script shows the viewer's time."""
-    hour = at % DAY_S // 3_600
+    hour, minute = at % DAY_S // HOUR_S, at % HOUR_S // 60
     # 1970-01-01 was a Thursday.
-    text = WEEKDAYS[(at // DAY_S + 3) % 7] if span == "week" else f"{hour:02}:00"
+    text = WEEKDAYS[(at // DAY_S + 3) % 7] if scale.tick_s == DAY_S else f"{hour:02}:{minute:02}"
     return Tick(x, format_time(at * 1000), text, _choose_anchor(x))
 
 
@@ -274,18 +324,22 @@ def _place_marks(marks: Sequence[Mark], place: Callable[[int], float]) -> list[M
 
 def list_events(recorded: Recorded) -> list[Event]:
     """Return what happened, the newest first: faults, jams, times without a record, and marks."""
-    step_s = 60 if recorded.span == "day" else 600
+    step_s = STEPS_S[recorded.span]
     events = [
         Event(format_time(mark.at * 1000), "", mark.kind, _describe_mark(mark))
         for mark in recorded.marks
     ]
     events += _list_gaps(recorded, step_s)
-    for kind in KINDS:
+    for kind in EVENT_KINDS:
         found = [(at, step) for at, step in recorded.steps if _has(kind, step, recorded.normal)]
         for group in _join(found, step_s * MAX_GAP):
-            text = _describe(kind, [step for _, step in group], recorded.normal)
+            steps = [step for _, step in group]
+            text = _describe(kind, steps, recorded.normal)
             first, last = group[0][0], group[-1][0] + step_s
-            events.append(Event(format_time(first * 1000), format_time(last * 1000), kind, text))
+            # Half of the time of the slowest ones.
+            took_s = max(step.get("p95_s", 0) for step in steps) / 2 if kind == "high" else 0
+            times = format_time(first * 1000), format_time(last * 1000)
+            events.append(Event(*times, kind, text, round(1000 * took_s)))
     return sorted(events, key=lambda event: event.at, reverse=True)[:MAX_EVENTS]
 
 
@@ -307,8 +361,8 @@ def _list_gaps(recorded: Recorded, step_s: int) -> list[Event]:
 def _has(kind: str, step: Step, normal: Mapping[str, float]) -> bool:
     if kind == "down":
         return max(step.get("unserved_s", 0), step.get("bus_down_s", 0)) > DOWN_S
-    if kind == "dead":
-        return bool(step.get("dead"))
+    if kind in COUNTED:
+        return bool(step.get(kind))
     return any(
         name in step and is_above_normal(name, step[name], normal) for name in ("waiting", "p95_s")
     )
@@ -327,9 +381,8 @@ def _join(steps: Sequence[tuple[int, Step]], gap_s: int) -> list[list[tuple[int,
 
 def _describe(kind: str, steps: Sequence[Step], normal: Mapping[str, float]) -> str:
     """Return what happened in some steps in words."""
-    if kind == "dead":
-        count = round(sum(step["dead"] for step in steps))
-        return "1 dead letter" if count == 1 else f"{format_count(count)} dead letters"
+    if kind in COUNTED:
+        return describe_count(kind, round(sum(step[kind] for step in steps)))
     if kind == "down":
         bus_s = sum(step.get("bus_down_s", 0) for step in steps)
         if bus_s:
@@ -343,6 +396,11 @@ def _describe(kind: str, steps: Sequence[Step], normal: Mapping[str, float]) -> 
         if not found.is_good:
             texts.append(f"{found.text} {words}: {found.note}")
     return ", ".join(texts)
+
+
+def describe_count(kind: str, count: int) -> str:
+    """Return how many of a kind of COUNTED there are, such as `2 dead letters`."""
+    return f"{format_count(count)} {COUNTED[kind][count != 1]}"
 
 
 def _describe_mark(mark: Mark) -> str:

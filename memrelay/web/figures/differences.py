@@ -38,8 +38,11 @@ class Differences:
     def take(self, status: Json, elapsed_s: float) -> dict[str, dict[str, float]]:
         """Return the figures by pipeline since the last call, and those of all of them."""
         starts = {worker["name"]: worker["started_at"] for worker in status["workers"]}
+        refused = status.get("refused_webhooks", {})
         found = {
-            row["pipeline_uid"]: self._measure(row, starts.get(row["owner"]), elapsed_s)
+            row["pipeline_uid"]: self._measure(
+                row, starts.get(row["owner"]), elapsed_s, refused.get(row["pipeline_uid"], 0)
+            )
             for row in status["pipelines"]
         }
         whole = combine(list(found.values())) | {"seconds": elapsed_s}
@@ -50,7 +53,9 @@ class Differences:
         self._last, self._current, self._is_first = self._current, {}, False
         return found
 
-    def _measure(self, row: Json, started_at: int | None, elapsed_s: float) -> dict[str, float]:
+    def _measure(
+        self, row: Json, started_at: int | None, elapsed_s: float, refused: int = 0
+    ) -> dict[str, float]:
         """Return the figures of a pipeline."""
         step = {figure: float(row[name]) for figure, name in GAUGES.items()}
         step |= {
@@ -58,6 +63,8 @@ class Differences:
             "unserved_s": 0.0 if row["owner"] else elapsed_s,
             "paused_s": elapsed_s if row["paused"] else 0.0,
         }
+        if refused:
+            (step["refused"],) = self._count((row["pipeline_uid"], "refused"), [refused])
         if started_at is None:
             return step
         key = row["pipeline_uid"], row["owner"], started_at

@@ -21,6 +21,8 @@ from memrelay.web.figures.differences import ALL, combine
 MIN_POINTS = 36
 MAX_CACHED = 200
 LATEST_S = 660
+# What happens now: the last recorded minutes.
+CURRENT_S = 200
 MAX_DEPLOYS = 100
 # Figures of workers and the host, which only callers for all pipelines see.
 OF_ALL_PIPELINES = ("loop_lag_ms", "disk_free_bytes", "bus_memory_bytes", "bus_down_s")
@@ -93,10 +95,10 @@ class Figures:
             cache[key] = await make()
         return cache[key]
 
-    async def find_latest(self, caller: Caller, uid: str = "") -> Step:
-        """Return the figures of the last ten minutes."""
-        steps = await self._read_series("day", await self._choose(caller, uid))
-        since = self._clock() - LATEST_S
+    async def find_latest(self, caller: Caller, within_s: int = LATEST_S) -> Step:
+        """Return the figures of the last ten minutes, or of another time."""
+        steps = await self._read_series("day", await self._choose(caller, ""))
+        since = self._clock() - within_s
         return reduce(merge, (step for at, step in steps if at >= since), {})
 
     async def _choose(self, caller: Caller, uid: str) -> list[str]:

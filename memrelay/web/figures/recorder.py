@@ -30,7 +30,7 @@ SHARE = 0.01
 MAX_PIPELINES = 16
 STATUS_TIMEOUT_S = 10.0
 # Figures that show that a pipeline is used.
-ACTIVITY = ("done", "dead", "waiting", "searches", "delivered", "undelivered")
+ACTIVITY = ("done", "dead", "waiting", "searches", "delivered", "undelivered", "refused")
 ReadStatus = Callable[[], Awaitable[dict[str, Any]]]
 
 

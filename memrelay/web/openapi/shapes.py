@@ -504,10 +504,11 @@ class MessageTrace(TypedDict):
 
 @exact
 class FoundMessage(_Sender):
-    """A message that a search found. `state` is processed, waiting, parked or failed.
+    """A message that a search found. `state` is processed, waiting, parked, failed or send_failed.
 
     `entry` is the message whose trace has it, empty for one of another pipeline. `reason` and
-    `dead_letter` belong to a failed message.
+    `dead_letter` belong to a failed message; `reason` also to the answer of a failed request.
+    `took_ms` is the time from the arrival of the first message, null if it is not known.
     """
 
     at: str
@@ -520,6 +521,7 @@ class FoundMessage(_Sender):
     characters: int
     reason: str
     dead_letter: str | None
+    took_ms: int | None
 
 
 @exact
@@ -720,6 +722,7 @@ class PipelineStatus(_InputCount):
     changes: int
     searches: int
     retried: int
+    failed_sends: int
     waiting: int
     deferred_calls: int
     pauses: int
@@ -762,7 +765,8 @@ _Since = TypedDict("_Since", {"from": str})
 class RecordedFigures(_Since):
     """Recorded figures. The lists in `figures` have a value for each time in `at`.
 
-    `done`, `dead`, `changes`, `searches`, `delivered`, `undelivered` and `seconds` are counts and
+    `done`, `dead`, `changes`, `searches`, `delivered`, `undelivered`, `unsent` (failed sends),
+    `refused` (refused webhooks) and `seconds` are counts and
     times of the step; the others are its highest value, and of `disk_free_bytes` its lowest.
     """
 

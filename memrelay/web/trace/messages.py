@@ -12,6 +12,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+import orjson
+
 from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.codec import decode
 from memrelay.bus.errors import MalformedMessage
@@ -26,8 +28,10 @@ POSITION = re.compile(r"((?:\.[0-9]{1,18}\+[0-9]{1,18})*)\.([0-9]{1,18})~[0-9a-f
 # cascade had published, and its number among the steps of the cascade.
 STEP = re.compile(r"\.([0-9]{1,18})\+([0-9]{1,18})$")
 MAX_MESSAGES = 1000
-# Characters of a message's text.
-MAX_CHARACTERS = 2000
+# Characters of a message's text, and of the error of a request.
+MAX_CHARACTERS, MAX_FAULT = 2000, 300
+# Blocks that send requests. They publish the answer as JSON, with `error` for a failed request.
+SEND_BLOCKS = ("http_request", "webhook_send")
 
 
 class MessagePosition(NamedTuple):
@@ -79,6 +83,19 @@ def read_message(data: bytes) -> tuple[str, str]:
     return message.sender, message.text
 
 
+def find_send_fault(text: str) -> str:
+    """Return why a request failed, in the answer that a sending block published; "" if it did
+    not.
+    """
+    if '"error"' not in text or not text.startswith("{"):
+        return ""
+    try:
+        error = orjson.loads(text).get("error")
+    except ValueError:
+        return ""
+    return error[:MAX_FAULT] if isinstance(error, str) else ""
+
+
 @dataclass(frozen=True, slots=True)
 class Published:
     """A message of a log. `published_at_ms` is in Unix ms."""
@@ -97,6 +114,13 @@ class Published:
     # The alias of the agent, "" for a sender outside of the pipeline.
     agent: str = ""
     block: str = ""
+    # The error in its JSON, which is a failed request if a block for requests published it.
+    error: str = ""
+
+    @property
+    def fault(self) -> str:
+        """Return why the request that it reports failed, "" if none did."""
+        return self.error if self.block in SEND_BLOCKS else ""
 
 
 # The position of a message in its cascade, and that of an agent in the bundle.
@@ -249,5 +273,6 @@ def _parse(entries: Iterable[LogEntry], swarm: str, entry: str, uid: str) -> Ite
             continue
         sender, text = read_message(one.data)
         yield Published(
-            one.mid, position, swarm, sender, text[:MAX_CHARACTERS], len(text), one.place[0]
+            *(one.mid, position, swarm, sender, text[:MAX_CHARACTERS], len(text), one.place[0]),
+            error=find_send_fault(text),
         )

@@ -22,9 +22,14 @@ from memrelay.pipelines.checked import CheckedBundle
 from memrelay.web.api.directory import Served
 from memrelay.web.services import get_services
 from memrelay.web.trace.dead_letter_rows import read_rows
-from memrelay.web.trace.messages import parse_entry_id, read_message
+from memrelay.web.trace.messages import (
+    SEND_BLOCKS,
+    find_send_fault,
+    parse_entry_id,
+    read_message,
+)
 
-State = Literal["processed", "waiting", "parked", "failed"]
+State = Literal["processed", "waiting", "parked", "failed", "send_failed"]
 STATES: tuple[str, ...] = get_args(State)
 # Characters of a search and of a shown message, and words that are looked for.
 MAX_QUERY, MAX_SHOWN, MAX_WORDS = 500, 300, 20
@@ -65,7 +70,9 @@ class Hit(NamedTuple):
     """A message that was found. `agent` is the alias of its publisher, "" for none.
 
     `entry` is the message whose trace has it, "" for one of another pipeline. A failed message
-    has its `reason` and the id of its dead letter in `letter`.
+    has its `reason` and the id of its dead letter in `letter`. One that reports a failed request
+    has the state `send_failed` and the `reason`. `took_ms` is the time from the arrival of that
+    message until this one was published, None if it is not known.
     """
 
     at_ms: int
@@ -78,6 +85,7 @@ class Hit(NamedTuple):
     agent: str = ""
     reason: str = ""
     letter: str = ""
+    took_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +93,7 @@ class Query:
     """The conditions. All words of `text` must occur, without regard to case.
 
     `agent` is an alias, the name of an agent, or another sender. `since` and `until` are Unix ms;
-    `until` is excluded.
+    `until` is excluded. `took_ms` is the least time from the arrival.
     """
 
     text: str = ""
@@ -94,6 +102,12 @@ class Query:
     swarm: str = ""
     since_ms: int = 0
     until_ms: int = LAST_MS
+    took_ms: int = 0
+
+    @property
+    def words(self) -> list[str]:
+        """Return the words that must occur."""
+        return self.text.split()[:MAX_WORDS]
 
 
 class SearchPage(NamedTuple):
@@ -176,7 +190,7 @@ def _list_sources(
         sources.append(_Inputs(line, uid, 0).read)
     if query.state in ("", "failed"):
         sources.append(_Failed(letters, uid, 1).read)
-    if query.state in ("", "processed", "parked"):
+    if query.state in ("", "processed", "parked", "send_failed"):
         wanted = [name for name in served.swarms if query.swarm in ("", name)]
         sources += [
             _Log(line, served.bundle.swarm_owner(swarm), swarm, uid, number).read
@@ -213,7 +227,9 @@ class _Log:
                 sender, text = read_message(one.data)
                 owner, _, _ = one.mid.rpartition("/")
                 entry = parse_entry_id(one.mid) if owner in ("", self.uid) else ""
-                hit = Hit(ms, "processed", entry, one.mid, self.swarm, sender, text)
+                took_ms = max(0, ms - parse_cursor(entry)[0]) if entry else None
+                place = one.mid, self.swarm, sender, text
+                hit = Hit(ms, "processed", entry, *place, took_ms=took_ms)
                 yield Place(ms, number, self.source), hit
             page = [True] if found else []
             before = found[-1].cursor if found else before
@@ -281,7 +297,8 @@ class _Matcher:
 
     def __init__(self, bundle: CheckedBundle, query: Query, parked: frozenset[str]) -> None:
         self._query, self._parked = query, parked
-        self._words = query.text.casefold().split()[:MAX_WORDS]
+        self._words = [word.casefold() for word in query.words]
+        self._senders = {one.agent.alias for one in bundle.agents if one.block.name in SEND_BLOCKS}
         # By swarm and name: the alias of the agent that publishes there.
         self._aliases = {
             (one.send_swarm, one.agent.name): one.agent.alias for one in reversed(bundle.agents)
@@ -301,6 +318,12 @@ class _Matcher:
         state: State = (
             "parked" if hit.state == "processed" and hit.entry in self._parked else hit.state
         )
+        reason = hit.reason
+        if state == "processed" and agent in self._senders:
+            reason = find_send_fault(hit.text)
+            state = "send_failed" if reason else state
+        if query.took_ms and (hit.took_ms is None or hit.took_ms < query.took_ms):
+            return None
         if query.state not in ("", state) or query.swarm not in ("", hit.swarm):
             return None
         if query.agent and self._names.isdisjoint((agent.casefold(), hit.sender.casefold())):
@@ -308,4 +331,4 @@ class _Matcher:
         text = hit.text.casefold() if self._words else ""
         if not all(word in text for word in self._words):
             return None
-        return hit._replace(agent=agent, state=state)
+        return hit._replace(agent=agent, state=state, reason=reason)

@@ -33,10 +33,13 @@ PAGE_SIZE = 50
 CONDITIONS = {
     "text": "Words that all occur in the message, without regard to case.",
     "agent": "The alias or name of the agent that published it or failed, or another sender.",
-    "state": "processed, waiting, parked (because of `wf_flow`) or failed.",
+    "state": "processed, waiting, parked (because of `wf_flow`), failed, or send_failed: the "
+    "answer to a request of `http_request` or `webhook_send` that failed.",
     "swarm": "Only messages on this swarm.",
     "since": "Only messages from then on: RFC 3339 or Unix ms.",
     "until": "Only messages before then.",
+    "took_ms": "Only messages that were published at least so many ms after the arrival of the "
+    "first one.",
     "zone": "The time zone of times without an offset, such as Europe/Berlin; UTC by default.",
 }
 
@@ -54,7 +57,10 @@ def parse_query(served: Served, given: Mapping[str, str]) -> Query:
         raise BadRequest(f"`swarm` must be one of {known}, not {swarm[:100]!r}")
     text, agent = given.get("text", "").strip(), given.get("agent", "").strip()
     since_ms, until_ms = _parse_time(given, "since", 0), _parse_time(given, "until", LAST_MS)
-    return Query(text, agent, state, swarm, since_ms, until_ms)
+    took = given.get("took_ms", "").strip()
+    if took and not (took.isascii() and took.isdecimal() and len(took) < 11):
+        raise BadRequest(f"`took_ms` must be a whole number of milliseconds, not {took[:20]!r}")
+    return Query(text, agent, state, swarm, since_ms, until_ms, int(took or 0))
 
 
 def _parse_time(given: Mapping[str, str], name: str, default: int) -> int:
@@ -92,6 +98,7 @@ def to_json(hit: Hit) -> dict[str, Any]:
         "characters": len(hit.text),
         "reason": hit.reason,
         "dead_letter": hit.letter or None,
+        "took_ms": hit.took_ms,
     }
 
 

@@ -17,6 +17,8 @@ LEAST_GAP_MS = 1.5
 MAX_STEPS = 200
 # A shorter commit had no store.
 LEAST_COMMIT_MS = 0.05
+# Of a time that no step has.
+REST = "Other work of the worker, not measured"
 FIRST, NEXT = "Until it was published", "Until the next message"
 NO_TIMES = (
     "The worker no longer has the times of this message: it has restarted, or has run many "
@@ -91,11 +93,22 @@ def make_timeline(
     else:
         steps, note = list(_from_log(messages, arrived_ms)), NO_TIMES if messages else ""
     steps = sorted(steps, key=lambda step: step.start_ms)[:MAX_STEPS]
+    steps = list(_fill_gaps(steps)) if timings["batches"] else steps
     total_ms = max((step.end_ms for step in steps), default=0.0)
     summary = _summarize(steps, total_ms)
     for delivery in sources.deliveries:
         steps += _list_tries(delivery, arrived_ms)
     return Timeline(steps[:MAX_STEPS], total_ms, summary, note)
+
+
+def _fill_gaps(steps: Iterable[Step]) -> Iterator[Step]:
+    """Yield the steps, and one for each time between them."""
+    end_ms = 0.0
+    for step in steps:
+        if step.start_ms - end_ms >= LEAST_GAP_MS:
+            yield Step(WAIT, REST, end_ms, step.start_ms - end_ms)
+        yield step
+        end_ms = max(end_ms, step.end_ms)
 
 
 class _Builder:
@@ -234,6 +247,7 @@ NAMES = {
     "Batch": "the batch in which it ran",
     "Commit": "the commit of its stores to disk",
     "Publish": "the publication of its results on the bus",
+    REST: "other work of the worker between the steps, which is not measured",
     "Held by flow control": "the time for which flow control held it",
     FIRST: "the time until it was published",
     NEXT: "the time until a later message was published",

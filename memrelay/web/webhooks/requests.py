@@ -41,6 +41,8 @@ KEPT_S = 30 * 86_400
 MAX_COMMANDS = 500
 # Statuses of a refused body: it cannot be read, or is too large.
 BODY_STATUSES = (400, 413, 415, 422)
+# Outcomes of requests that were not refused.
+OUTCOMES = ("accepted", "handshake", "ignored")
 # The reasons in metrics, by status.
 REASONS = {
     401: "unauthorized",
@@ -137,6 +139,13 @@ class WebhookRequests:
             rows.append(note)
         if self._writing is None or self._writing.done():
             self._writing = asyncio.create_task(self._write_soon())
+
+    def count_refused(self) -> dict[str, int]:
+        """Return the number of refused requests since the start, by uid of the pipeline."""
+        found = Counter[str]()
+        for (uid, _, label), count in self.counts.items():
+            found[uid] += count if label not in OUTCOMES else 0
+        return dict(found)
 
     async def close(self) -> None:
         """Write the last rows."""

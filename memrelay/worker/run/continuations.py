@@ -13,6 +13,7 @@ from heapq import heapify, heappop, heappush
 from itertools import count
 from typing import Any
 
+from memrelay.blocks.request_args import EXECUTOR as SENDER
 from memrelay.logs import get_logger
 from memrelay.memory.engine.inbox import Pending
 from memrelay.memory.engine.stores import OpenStores
@@ -20,6 +21,7 @@ from memrelay.pipelines.plan import Plan
 from memrelay.worker.deferred_calls.open_deferred_calls import OpenDeferredCall, OpenDeferredCalls
 from memrelay.worker.deferred_calls.runner import Ended
 from memrelay.worker.deferred_calls.stored import (
+    has_error,
     make_request_digest,
     name_conversation,
     pack_error,

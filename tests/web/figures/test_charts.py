@@ -46,13 +46,38 @@ def test_a_figure_is_judged_by_what_is_normal(
 
 
 def test_columns_without_a_record_are_gaps() -> None:
-    view = draw_day(dict.fromkeys((*range(100, 200), *range(400, 500)), QUIET))
+    view = draw_day(dict.fromkeys((*range(100, 200), *range(400, 500), DAY_S // 60), QUIET))
 
     messages = view.charts[0]
     assert messages.title == "Messages" and messages.now == "0.10/s"
-    assert messages.line.count("M") == 2
+    assert messages.line.count("M") == 2 and view.since == ""
     assert len(view.times) == len(messages.values) == view.columns == 144
-    assert [event.kind for event in view.events] == ["off"]
+    assert [event.kind for event in view.events] == ["off", "off"]
+
+
+@pytest.mark.parametrize(
+    ("minutes", "columns", "label"), [(5, 61, "23:15"), (180, 37, "22:00"), (600, 61, "18:00")]
+)
+def test_the_charts_of_a_first_day_show_the_recorded_time(
+    minutes: int, columns: int, label: str
+) -> None:
+    timed: list[tuple[int, Step]] = [(START - 60 * n, QUIET) for n in range(minutes, 0, -1)]
+
+    view = draw(Recorded("day", START - DAY_S, START, timed, [], {}))
+
+    assert view.columns == columns == len(view.times)
+    assert label in [tick.text for tick in view.ticks]
+    assert (view.since != "") and view.charts[0].line
+
+
+def test_failed_sends_and_refused_webhooks_are_events() -> None:
+    view = draw_day({60: QUIET | {"unsent": 2.0, "refused": 1.0}, 50: QUIET | {"p95_s": 2.0}})
+
+    events = {event.kind: (event.text, event.took_ms) for event in view.events}
+    assert events["unsent"] == ("2 sends failed", 0)
+    assert events["refused"] == ("1 refused webhook", 0)
+    assert events["high"][1] == 1000
+    assert "unsent" in view.states and "refused" not in view.states
 
 
 def test_the_worst_state_of_a_column_is_highlighted() -> None:
@@ -86,7 +111,7 @@ def test_steps_close_to_each_other_are_one_event() -> None:
 def test_marks_have_lines_and_labels_that_do_not_overlap() -> None:
     marks = [Mark(START - 60 * minutes, "deploy", "tea version 2") for minutes in (720, 719, 180)]
 
-    view = draw_day({60: QUIET}, *marks)
+    view = draw_day({60: QUIET, DAY_S // 60: QUIET}, *marks)
 
     assert [(mark.kind, mark.label) for mark in view.marks] == [
         ("deploy", "Deploy"),

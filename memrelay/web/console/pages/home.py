@@ -27,9 +27,9 @@ from memrelay.web.console.frame import (
 )
 from memrelay.web.console.search_hits import record_url
 from memrelay.web.console.shared_reads import NO_WORKERS, STATES, STATUS
-from memrelay.web.figures.charts import COLUMNS_S, Chart, draw_charts
+from memrelay.web.figures.charts import Chart, describe_count, draw_charts
 from memrelay.web.figures.judgement import Judgement, judge
-from memrelay.web.figures.reading import FIGURES, Figures
+from memrelay.web.figures.reading import CURRENT_S, FIGURES, Figures
 from memrelay.web.mcp.transports.routes import APPLICATIONS
 from memrelay.web.services import get_services
 
@@ -38,14 +38,19 @@ PAGE = Page("Home", "/", menu="main")
 routes = PageRoutes(PAGE)
 # Pipelines in the table, in the list of latest memories, and with dead letters.
 MAX_ROWS, MAX_READ, MAX_TROUBLED = 8, 4, 8
+# Pipelines whose recorded figures are read for faults: as many as are recorded one by one.
+MAX_COUNTED = 50
 # Latest memories of each store and in all, and the stores of a pipeline.
 MAX_RECORDS, MAX_STORES = 6, 2
 MAX_TEXT = 400
 # How long the page waits for the latest memories. A refresh shows what came later.
 PATIENCE_S = 0.1
 HOUR_S = 3_600
-# Columns of the small charts.
-COLUMNS = 86_400 // COLUMNS_S["day"]
+# Faults that only the recorded figures have, with their state and the page about them.
+HOURLY = {
+    "unsent": ("bad", "/messages?state=send_failed"),
+    "refused": ("slow", "/webhooks#requests-title"),
+}
 # The counted figures, with the title of their chart and the address of the page about them.
 COUNTS = (
     ("done", "Messages", "/status"),
@@ -161,12 +166,16 @@ async def _read_now(request: web.Request) -> Json:
     known = {served.deployed.uid: served for served in pipelines}
     rows = sorted(visible, key=_urgency)[:MAX_ROWS]
     figures = request.config_dict[FIGURES]
-    latest, normal = await figures.find_latest(caller), await figures.find_normal(caller)
+    normal = await figures.find_normal(caller)
+    latest = await figures.find_latest(caller, CURRENT_S)
     latency = judge("p95_s", latest["p95_s"], normal) if "p95_s" in latest else None
     storage = status["storage"] if caller.sees_all else None
     return {
         "latency": latency,
-        "needs": list(_list_needs(visible, len(status["workers"]), storage, latency)),
+        "needs": [
+            *_list_needs(visible, len(status["workers"]), storage, latency),
+            *await _list_hourly_needs(figures, caller, visible),
+        ],
         "rows": rows,
         "known": known,
         "total": len(visible),
@@ -179,7 +188,7 @@ async def _list_counts(request: web.Request) -> Json:
     """Return the template values of the counts."""
     figures, caller = request.config_dict[FIGURES], get_caller(request)
     counts = await figures.share("home", caller, partial(_make_counts, figures, caller))
-    return {"counts": counts, "columns": COLUMNS}
+    return {"counts": counts}
 
 
 async def _make_counts(figures: Figures, caller: Caller) -> list[Count]:
@@ -228,6 +237,36 @@ def _list_needs(
                 yield need
     if troubled > MAX_TROUBLED:
         yield Need("bad", "Further problems", format_count(troubled - MAX_TROUBLED), "/pipelines")
+
+
+async def _list_hourly_needs(
+    figures: Figures, caller: Caller, rows: Sequence[Json]
+) -> Sequence[Need]:
+    """Return what the recorded figures of the last hour have that needs a person."""
+
+    async def make() -> list[Need]:
+        hour = await _count_hour(figures, caller)
+        if not any(hour.values()):
+            return []
+        found = list[Need]()
+        for row in rows[:MAX_COUNTED]:
+            uid = row["pipeline_uid"]
+            for kind, count in (await _count_hour(figures, caller, uid)).items():
+                if count:
+                    state, page = HOURLY[kind]
+                    text = f"{describe_count(kind, count)} in the last hour"
+                    found.append(Need(state, row["name"], text, f"/pipelines/{uid}{page}"))
+        return sorted(found, key=lambda need: need.state)[:MAX_TROUBLED]
+
+    needs: list[Need] = await figures.share("hourly needs", caller, make)
+    return needs
+
+
+async def _count_hour(figures: Figures, caller: Caller, uid: str = "") -> dict[str, int]:
+    """Return the counts of HOURLY in the last hour, of a pipeline or of all of them."""
+    recorded = await figures.read("day", caller, uid)
+    since = recorded.until - HOUR_S
+    return {name: _sum(recorded.steps, name, since) for name in HOURLY}
 
 
 def _list_row_needs(row: Json, workers: int) -> Iterable[Need]:

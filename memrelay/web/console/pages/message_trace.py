@@ -13,16 +13,19 @@ from memrelay.bus.keys import input_key
 from memrelay.memory.engine.timestamps import format_time
 from memrelay.web.api.directory import Served
 from memrelay.web.auth.access import get_caller
-from memrelay.web.console.calls import TIMEOUT_S, attempt
+from memrelay.web.console.calls import TIMEOUT_S, Call, ask_refusable, attempt
 from memrelay.web.console.frame import Page, PageRoutes, answer_refresh, find_served, render
 from memrelay.web.console.receipt_reads import read_remembered
 from memrelay.web.console.search_hits import record_url
 from memrelay.web.services import get_services
 from memrelay.web.trace.dead_letter_rows import read_rows
 from memrelay.web.trace.deliveries import find_deliveries, has_endpoints
-from memrelay.web.trace.messages import Published, read_messages
+from memrelay.web.trace.hearers import find_hearers, find_webhook
+from memrelay.web.trace.messages import Published, read_message, read_messages
 from memrelay.web.trace.records import find_records
 from memrelay.web.trace.timeline import (
+    CALL,
+    RUN,
     Sources,
     Step,
     Timeline,
@@ -45,6 +48,8 @@ MAX_DEPTH = 24
 MAX_LINKS = 5
 # A delivery that ends after so many times the rest of the message is cut in the drawing.
 CUT_AFTER = 10
+# Kept inputs of the same millisecond.
+MAX_INPUTS = 100
 # Starts below it are shown as 0, ms.
 LEAST_SHOWN_MS = 0.05
 # The tries of deliveries are read again after so many seconds.
@@ -85,25 +90,28 @@ async def _trace_values(request: web.Request, served: Served) -> dict[str, Any]:
     )
     records = written.records if written else []
     arrived_ms = int(entry.partition("-")[0])
-    published = [one.published_at_ms for one in cascade.messages]
     found = [letter] if letter else []
     rows = await read_rows(services.catalog.dead_letters, found)
     delivers = await has_endpoints(request, uid)
     guids = [record["guid"] for record in records] if delivers else []
     sources = Sources(timings, await _read_deliveries(request, uid, guids))
     timeline = make_timeline(served.bundle, entry, cascade.messages, sources)
+    nodes = make_nodes(cascade.messages, records, timeline, arrived_ms)
+    is_empty = len(cascade.messages) < 2 and not (records or letter or parked or fault)
+    unheard = await _read_unheard(request, served, entry, cascade.messages) if is_empty else {}
     return {
         "uid": uid,
         "entry": entry,
+        "is_empty": is_empty,
         "link": partial(record_url, uid),
-        "nodes": make_nodes(cascade.messages, records),
+        "nodes": nodes,
+        **unheard,
         "messages": len(cascade.messages),
         "max_nodes": MAX_NODES,
         "records": records[:MAX_RECORDS],
         "record_count": len(records),
         "arrived_at": format_time(arrived_ms),
-        "waited_ms": max(0, published[0] - arrived_ms) if published else None,
-        "took_ms": max(0, max(published) - arrived_ms) if published else None,
+        "took": format_ms(timeline.total_ms),
         "delivers": delivers,
         "timeline": timeline,
         "bars": make_bars(timeline),
@@ -117,6 +125,27 @@ async def _trace_values(request: web.Request, served: Served) -> dict[str, Any]:
         "caller": get_caller(request),
         "wait_s": services.options.max_wait_s,
     }
+
+
+async def _read_unheard(
+    request: web.Request, served: Served, entry: str, messages: Sequence[Published]
+) -> dict[str, Any]:
+    """Return who heard a message that led to nothing, and what is known of it."""
+    webhook: dict[str, Any] = {}
+    text, caller, uid = "", get_caller(request), served.deployed.uid
+    if not messages:
+        webhook, _ = await attempt(request, uid, find_webhook(request, served, entry))
+        webhook = webhook or {}
+    if not messages and "admin" in caller.scopes:
+        at_ms = int(entry.partition("-")[0])
+        given = {"since": str(at_ms), "until": str(at_ms + 1), "limit": MAX_INPUTS}
+        answer = await ask_refusable(request, uid, Call("inputs.list", given))
+        kept = answer.output["items"] if answer.output else []
+        text = next(
+            (read_message(one["data"].encode())[1] for one in kept if one["id"] == entry), ""
+        )
+    hearers = find_hearers(served, messages, webhook.get("agent", ""))
+    return {"webhook": webhook, "kept_text": text, "hearers": hearers}
 
 
 async def _read_deliveries(
@@ -163,31 +192,36 @@ def make_bars(timeline: Timeline) -> list[Bar]:
 class Node(NamedTuple):
     """A message and its answers.
 
-    `delay_ms` is the time after the first message, and `took_ms` that after the message which it
-    answers: its step with the wait for it. Both are those of the log.
+    `at` is when it was published, after the arrival. `ran` is how long its block ran in the
+    timeline, "" if that is not known.
     """
 
     message: Published
     text: str
     hidden: int
-    delay_ms: int
-    took_ms: int
+    at: str
+    ran: str
     records: list[dict[str, Any]]
     answers: list["Node"]
 
 
-def make_nodes(messages: Sequence[Published], records: Sequence[dict[str, Any]]) -> list[Node]:
+def make_nodes(
+    messages: Sequence[Published],
+    records: Sequence[dict[str, Any]],
+    timeline: Timeline,
+    arrived_ms: int,
+) -> list[Node]:
     """Return the trees of the messages that answer no other one."""
     nodes, roots, depths = dict[str, Node](), list[Node](), dict[str, int]()
-    times = {message.mid: message.published_at_ms for message in messages}
+    runs = _list_runs(timeline)
     written = _group_by_agent(records)
     for message in messages[:MAX_NODES]:
         node = Node(
             message,
             message.text[:MAX_CHARACTERS],
             message.characters - len(message.text[:MAX_CHARACTERS]),
-            max(0, message.published_at_ms - messages[0].published_at_ms),
-            max(0, message.published_at_ms - times.get(message.parent, message.published_at_ms)),
+            format_ms(max(0, message.published_at_ms - arrived_ms)),
+            runs[message.sender].pop(0) if message.agent and runs[message.sender] else "",
             # The first message of an agent links to its records.
             written.pop(message.agent, []) if message.agent else [],
             [],
@@ -199,6 +233,15 @@ def make_nodes(messages: Sequence[Published], records: Sequence[dict[str, Any]])
         nodes[message.mid] = node
         (nodes[parent].answers if parent in nodes else roots).append(node)
     return roots
+
+
+def _list_runs(timeline: Timeline) -> dict[str, list[str]]:
+    """Return the durations of blocks by the name of the agent, in order."""
+    runs = defaultdict[str, list[str]](list)
+    for step in timeline.steps:
+        if step.kind in (RUN, CALL) and step.agent and step.block:
+            runs[step.agent].append(format_ms(step.took_ms))
+    return runs
 
 
 def _group_by_agent(records: Sequence[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:

@@ -18,7 +18,7 @@ from memrelay.web.console.frame import Page, PageRoutes, answer_tagged, as_page,
 from memrelay.web.console.recorded_figures import answer_figures, figure_values, parse_span
 from memrelay.web.console.shared_reads import STATUS
 from memrelay.web.figures.judgement import Judgement, judge
-from memrelay.web.figures.reading import FIGURES
+from memrelay.web.figures.reading import CURRENT_S, FIGURES
 from memrelay.web.openapi.route_docs import HTML
 from memrelay.web.services import get_services
 
@@ -100,7 +100,7 @@ async def _status_values(request: web.Request) -> dict[str, Any]:
     rows = status["pipelines"]
     figures = request.config_dict[FIGURES]
     normal = await figures.find_normal(caller)
-    latest = await figures.find_latest(caller)
+    latest = await figures.find_latest(caller, CURRENT_S)
     backup_ms = status.get("storage", {}).get("last_backup_at", 0)
     return {
         "bus": services.options.bus_name if caller.sees_all else "",
