@@ -1,6 +1,7 @@
 // Makes one form field from a JSON Schema. A field that is emptied is left out of the bundle, so its default applies.
 
 import { h } from "./dom.js";
+import { makeSecretBox } from "./secrets.js";
 import { makeTester } from "./testers.js";
 
 const LONG = /prompt|template|text|body|description|desc$/;
@@ -50,7 +51,9 @@ export function makeField(field) {
   const title = [titleOf(key, schema), isRequired && h("span", { class: "note" }, " required")];
   const label = kind === "checkbox" ? h("label", { class: "check", for: id }, control, " ", title) : [h("label", { for: id }, title), control];
   const tester = ["regex", "jmespath", "template"].includes(schema.format) && makeTester(schema.format, () => control.value, field.flags);
-  return h("div", { class: "field", "data-field": key }, label, fault, tester, help);
+  const use = (reference) => { control.value = reference; control.dispatchEvent(new Event("input")); };
+  const secret = schema.format === "secret" && field.store && makeSecretBox(field.store, `${field.store.prefix}${key.replace(/^wf_webhook_/, "")}`.replaceAll("_", "-").slice(0, 64), use);
+  return h("div", { class: "field", "data-field": key }, label, fault, tester, secret, help);
 }
 
 const helpText = (schema) => (schema.description ?? "").replace(/\s+/g, " ").replace(/\[([^\]]+)\]\([^)]*\)/g, "$1").replaceAll("`", "");

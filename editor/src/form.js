@@ -1,7 +1,7 @@
 // The form of the selected agent, or of the pipeline if none is selected.
 
 import { AI, agentsOf, argsOf, blockOf, CHAT, callsBlock, describeSenders, disconnect, duplicateAgent, labelOf, listensOn, listStores, listSwarms, nameOf, publishersOn, publishesTo, removeAgent, renameAgent,
-  senderMode, sendersOf, setAgent, setSenderMode, setSenders, VIEWER, withArg, withKey } from "./bundle.js";
+  senderMode, sendersOf, setAgent, setSenderMode, setSenders, slug, VIEWER, withArg, withKey } from "./bundle.js";
 import { button, h, icon } from "./dom.js";
 import { makeField, resolve, setFault } from "./fields.js";
 
@@ -67,7 +67,9 @@ export class Form {
   }
 
   field(key, schema, value, change, isRequired = false) {
-    return makeField({ key, schema, value, change, isRequired, lists: { store: "stores", secret: "secrets", swarm: "swarms" }, flags: () => (this.agent ? argsOf(this.agent).flags ?? "" : "") });
+    const { agent } = this, isStandard = key === "secret" || (key === "wf_webhook_secret" && ["", "standard"].includes(agent?.wf_webhook_sender ?? ""));
+    const store = this.context.mayStore ? { uidOf: this.context.uidOf, form: isStandard ? "standard" : "text", prefix: agent ? `${slug(agent.agent_alias ?? "")}-` : "" } : null;
+    return makeField({ store, key, schema, value, change, isRequired, lists: { store: "stores", secret: "secrets", swarm: "swarms" }, flags: () => (this.agent ? argsOf(this.agent).flags ?? "" : "") });
   }
 
   details(title, fields, isOpen) {

@@ -57,7 +57,7 @@ class Editor {
       drop: (name, at) => { const choice = this.palette.find(name); if (choice) this.add(choice, at >= 0 ? at : this.draft.selected); },
     });
     this.palette = new Palette(blocks, (choice) => this.add(choice, this.draft.selected));
-    this.form = new Form(this.draft, { blocks: this.blocks, schema, isNew: this.isNew, uidOf: this.uidOf, focusGraph: () => this.graph.focus(), connect: (at) => this.graph.startConnecting(at) });
+    this.form = new Form(this.draft, { blocks: this.blocks, schema, isNew: this.isNew, mayStore: "admin" in rights, uidOf: this.uidOf, focusGraph: () => this.graph.focus(), connect: (at) => this.graph.startConnecting(at) });
     this.checker = new Checker(this.draft, this.uidOf, { show: (faults) => this.showFaults(faults), open: (at, key, fault) => this.openFault(at, key, fault) });
     this.tryer = new Tryer(this.draft, { isNew: this.isNew, mayRead: "read" in rights, samples, uidOf: this.uidOf, graph: this.graph });
     this.deployer = new Deployer(this.draft, { isNew: this.isNew, uidOf: this.uidOf, number: Number(rights.number ?? 0), checker: this.checker });

@@ -330,6 +330,21 @@ def test_a_draft_survives_a_reload(browser: Browser, web_system: WebSystem, uid:
         expect(page.get_by_label("Pattern")).to_have_value("^/note (.*)")
 
 
+def test_a_secret_is_stored_and_named(browser: Browser, web_system: WebSystem, uid: str) -> None:
+    with open_page(browser, web_system, f"/pipelines/{uid}/edit", **WIDE) as page:
+        page.get_by_label("Search blocks").fill("webhook")
+        page.locator(".choice").first.click()
+        box_of = page.locator('[data-field="wf_webhook_secret"]')
+        page.locator('details[data-section="Webhook"]').evaluate("(node) => { node.open = true; }")
+        box_of.get_by_text("Store a secret").click()
+        box_of.get_by_role("button", name="Store", exact=True).click()
+        expect(box_of.locator("pre")).to_contain_text("whsec_")
+        expect(box_of.locator('[data-key="wf_webhook_secret"]')).to_have_value(
+            f"file:{uid}/webhook-secret"
+        )
+        is_ready(page)
+
+
 def test_a_newer_version_is_not_replaced_without_asking(
     browser: Browser, web_system: WebSystem, uid: str
 ) -> None:
