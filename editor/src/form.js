@@ -168,7 +168,7 @@ export class Form {
     if (agent.agent_class === VIEWER) return [];
     const usable = agent.agent_class === CHAT ? SECTIONS.slice(0, 1) : SECTIONS;
     return usable.map(([title, keys]) => this.details(title, keys.filter((key) => properties[key]).map((key) => this.field(key, { ...resolve(properties[key], $defs), label: LABELS[key], ...(FORMATS[key] ? { format: FORMATS[key] } : {}) }, agent[key] ?? undefined,
-      (value) => this.changeAgent((one) => withKey(one, key, value), key))), keys.some((key) => agent[key] !== undefined) && title === "Webhook"));
+      (value) => (key === "wf_webhook_sender" ? this.reshape : this.changeAgent).call(this, (one) => withKey(one, key, value), key))), keys.some((key) => agent[key] !== undefined) && title === "Webhook"));
   }
 
   // ---- the pipeline

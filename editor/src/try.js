@@ -87,7 +87,7 @@ export class Tryer {
   show({ status, reason, took_ms, steps, dead_letters = [], notes = [] }) {
     const agents = agentsOf(this.draft.bundle), find = (alias) => agents.findIndex((one) => one.agent_alias === alias), byId = new Map(steps.map((one) => [one.id, find(one.agent)]));
     const isBad = status !== "done" || dead_letters.length > 0, end = steps.length ? ENDS[status] ?? status : "No block accepted the message.";
-    this.outcome.replaceChildren(h("p", { class: isBad || !steps.length ? "bad" : "good" }, `${end}${reason ? ` ${reason}` : ""} (${steps.length} steps, ${Math.round(took_ms)} ms)`), ...(steps.length ? [] : this.explain()), ...notes.map((one) => h("p", { class: "note" }, prose(one))));
+    this.outcome.replaceChildren(h("p", { class: isBad || !steps.length ? "bad" : "good" }, `${end}${reason ? ` ${reason}` : ""} (${steps.length} steps, ${Math.round(took_ms)} ms)`), ...(steps.length ? [] : this.explain()), ...notes.filter((one) => steps.length || !one.startsWith("no block took")).map((one) => h("p", { class: "note" }, prose(one))));
     this.shown = new Set();
     this.steps.replaceChildren(...steps.map((one) => this.makeStep(one, find(one.agent))), ...dead_letters.filter((one) => !steps.some((step) => step.fault && step.agent === one.agent)).map((one) => h("li", { class: "broken" }, h("strong", {}, one.agent), ` Dead letter: ${one.reason}`)));
     const path = steps.map((one) => ({ at: find(one.agent), from: byId.get(one.parent) ?? agents.findIndex((other) => other.agent_class === CHAT && nameOf(other) === one.from), isBad: Boolean(one.fault) })).filter((one) => one.at >= 0);

@@ -29,8 +29,7 @@ LOOPBACK_NOTE = (
 )
 # The model of the endpoints, and the function that lists them.
 ENDPOINTS = "memrelay.memory.models.endpoints"
-LIST_  # The model of the endpoints, and the function that lists them.
-ENDPOINTS = "memrelay.web.console.pages.endpoints:list_endpoints"
+LIST_ENDPOINTS = "memrelay.web.console.pages.endpoints:list_endpoints"
 routes = PageRoutes(PAGE, errors=ERRORS, query=QUERY)
 
 
