@@ -2,7 +2,7 @@
 
 import { AI, agentsOf, argsOf, blockOf, CHAT, callsBlock, describeSenders, disconnect, duplicateAgent, labelOf, listensOn, listStores, listSwarms, nameOf, publishersOn, publishesTo, renameAgent,
   senderMode, sendersOf, setAgent, setSenderMode, setSenders, slug, VIEWER, withArg, withKey } from "./bundle.js";
-import { button, h, icon } from "./dom.js";
+import { button, h, icon, prose } from "./dom.js";
 import { makeField, resolve, setFault } from "./fields.js";
 
 const SECTIONS = [
@@ -89,7 +89,7 @@ export class Form {
     return [
       h("p", { class: "crumb" }, button("Pipeline", () => { this.draft.select(-1); this.focus(); }, { class: "link" }), ` › ${labelOf(agent)}`),
       h("h2", {}, icon(group), " ", labelOf(agent)),
-      h("p", { class: "note" }, h("code", {}, name || "no block"), " ", block?.summary ?? (agent.agent_class === CHAT ? "A person writes and reads here." : "")),
+      h("p", { class: "note" }, h("code", {}, name || "no block"), " ", block ? prose(block.summary) : (agent.agent_class === CHAT ? "A person writes and reads here." : "")),
       buttons, this.drawIdentity(), ...this.drawArguments(block), this.drawWiring(), ...this.drawSections(),
     ];
   }
