@@ -452,7 +452,7 @@ def test_deleting_selects_nothing_and_silence_is_explained(
         outcome = page.locator(".try-outcome")
         expect(outcome).to_contain_text("pick: its pattern ^/note (.*) does not match")
         box(page, "keep").click()
-        page.get_by_role("button", name="Delete").click()
+        page.get_by_role("button", name="Delete", exact=True).click()
         expect(page.locator(".box")).to_have_count(2)
         expect(page.locator('.box[aria-current="true"]')).to_have_count(0)
         expect(page.get_by_role("heading", name="Pipeline")).to_be_visible()
