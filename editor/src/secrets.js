@@ -28,7 +28,7 @@ function makeCopy(label, text) {
 // webhook, "" for other secrets), isHook and stored(), which is called after a change. `use(reference)` gets the name.
 export function makeSecretBox(store, name, value, use) {
   const outcome = h("div", { role: "status" }), isIssued = ISSUERS.has(store.sender), sender = showSender(store.sender);
-  const given = h("input", { type: "password", autocomplete: "new-password", "aria-label": isIssued ? `Secret that ${sender} shows you` : "Secret" });
+  const given = h("input", { type: "password", autocomplete: "new-password" });
   const show = (reference) => {
     const text = made.get(reference);
     if (!text) return outcome.replaceChildren(h("p", { class: "good" }, `Stored as ${reference}.`));
