@@ -391,7 +391,7 @@ def test_a_target_that_the_server_refuses_is_told_before_it_runs(
         page.get_by_role("button", name="Send test message").click()
         expect(page.locator(".try-steps .bad").first).to_contain_text("outgoing.private")
         page.get_by_role("button", name="Deploy…").click()
-        expect(page.get_by_role("dialog")).to_contain_text("its requests will be refused")
+        expect(page.get_by_role("dialog")).to_contain_text("requests will be refused")
 
 
 def test_a_receiver_is_drawn_to_the_right_of_its_sender(
