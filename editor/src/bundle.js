@@ -230,6 +230,8 @@ export function addAgent(bundle, choice, behind) {
   let next = { ...bundle, agents };
   const before = agentsOf(bundle)[behind];
   if (before && before.agent_class !== VIEWER && !choice.agent) next = connect(next, behind, agents.length - 1);
+  // Without a sender it waits on a swarm for one: an empty name would make it a receiver of webhooks.
+  if (!choice.agent) next = setAgent(next, agents.length - 1, (one) => (listensOn(one) ? one : { ...one, agent_rec_swarm: freeName(next, `${one.agent_alias}_in`) }));
   if (!choice.agent) next = setAgent(next, agents.length - 1, (one) => ({ ...one, agent_send_swarm: listensOn(one) === "chat" ? "chat" : freeName(next, `${one.agent_alias}_out`) }));
   return next;
 }

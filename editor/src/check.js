@@ -2,15 +2,16 @@
 
 import { agentsOf, labelOf } from "./bundle.js";
 import { ask } from "./api.js";
-import { button, h } from "./dom.js";
+import { button, h, prose } from "./dom.js";
 import { describeFault, keyOf } from "./form.js";
 
 const PAUSE_MS = 350;
+const SECRETS = ["wf_webhook_secret", "wf_webhook_token", "wf_webhook_verify"];
 
 export class Checker {
   // `show(faults)` gets the faults and warnings; `open(at, key, fault)` goes to the place of one.
-  constructor(draft, uidOf, { show, open }) {
-    Object.assign(this, { draft, uidOf, show, open, number: 0, isReady: false, faults: [] });
+  constructor(draft, uidOf, { show, open, isNew }) {
+    Object.assign(this, { draft, uidOf, show, open, isNew, number: 0, isReady: false, faults: [] });
     this.state = h("p", { class: "state", role: "status" }, "Checking…");
     this.list = h("ul", { class: "fault-list" });
     this.node = h("div", { class: "checks" }, this.list);
@@ -45,7 +46,7 @@ export class Checker {
     const count = (number, word) => `${number} ${word}${number === 1 ? "" : "s"}`;
     const hints = warnings ? `, ${count(warnings, "warning")}` : "";
     this.state.className = `state ${this.isReady ? "good" : "bad"}`;
-    this.state.textContent = this.isReady ? `Ready to deploy${hints}` : `${count(errors, "fault")} to fix${hints}`;
+    this.state.textContent = this.isReady ? `${this.isNew || this.draft.isChanged ? "Ready to deploy" : "No changes"}${hints}` : `${count(errors, "fault")} to fix${hints}`;
     this.list.replaceChildren(...this.faults.slice(0, 50).map((one) => this.makeRow(one)));
   }
 
@@ -53,6 +54,6 @@ export class Checker {
     const agents = agentsOf(this.draft.bundle), at = Number(fault.pointer.match(/^\/agents\/(\d+)/)?.[1] ?? -1), agent = agents[at];
     const key = agent ? keyOf(fault, `/agents/${at}/`, agent) : keyOf(fault, "/", null);
     const place = agent ? `${labelOf(agent)}${key ? ` · ${key}` : ""}` : key || `line ${fault.line}`;
-    return h("li", { class: fault.severity === "warning" ? "warns" : "fails" }, button(place, () => this.open(agent ? at : -1, key, fault), { class: "link" }), ` ${fault.severity === "warning" ? "Warning: " : ""}${describeFault(fault)}`);
+    return h("li", { class: fault.severity === "warning" ? "warns" : "fails" }, button(place, () => this.open(agent ? at : -1, key, fault), { class: "link" }), ` ${fault.severity === "warning" ? "Warning: " : ""}`, prose(describeFault(fault)), SECRETS.includes(key) ? [" ", button("Set the secret", () => this.open(at, key, fault), { class: "link" })] : null);
   }
 }

@@ -2,7 +2,8 @@
 
 import { ask } from "./api.js";
 import { slug } from "./bundle.js";
-import { button, h } from "./dom.js";
+import { button, h, prose } from "./dom.js";
+import { describeFault } from "./form.js";
 import { compareAgents, compareLines } from "./diff.js";
 
 const MAX_LINES = 400;
@@ -25,9 +26,14 @@ export class Deployer {
     this.outcome.replaceChildren();
     this.go.disabled = !isReady || !(draft.isChanged || context.isNew);
     const text = !isReady ? "Fix the faults first; they are listed below the graph." : context.isNew ? `This makes the pipeline ${context.uidOf()}.` : draft.isChanged ? "These are the changes to the running pipeline." : "Nothing has changed.";
-    this.body.replaceChildren(...[h("p", {}, text), ...(isReady ? this.describeChanges() : [])].filter(Boolean));
+    this.body.replaceChildren(...[h("p", {}, text), isReady ? this.describeWarnings() : null, ...(isReady ? this.describeChanges() : [])].filter(Boolean));
     this.node.showModal();
     (this.go.disabled ? this.node.querySelector(".quiet") : this.go).focus();
+  }
+
+  describeWarnings() {
+    const { faults } = this.context.checker;
+    return faults.length ? h("ul", { class: "fault-list" }, faults.slice(0, 20).map((one) => h("li", { class: "warns" }, "Warning: ", prose(describeFault(one))))) : null;
   }
 
   describeChanges() {

@@ -23,6 +23,9 @@ export function button(text, act, props = {}) {
   return h("button", { type: "button", onclick: act, ...props }, text);
 }
 
+// A text as nodes: what is between backticks is code.
+export const prose = (text) => text.split("`").map((part, at) => (at % 2 && at < text.split("`").length - 1 ? h("code", {}, part) : part)).filter((part) => part !== "");
+
 // Shortens a text for a label.
 export function clip(text, letters) {
   const points = [...text];

@@ -78,7 +78,7 @@ export class Draft extends EventTarget {
   }
 
   get json() { return this.text || JSON.stringify(this.bundle, null, 2); }
-  get isChanged() { return this.isBroken || this.bundle !== this.source; }
+  get isChanged() { return this.isBroken || (this.bundle !== this.source && JSON.stringify(this.bundle) !== JSON.stringify(this.source)); }
 
   // Stores the draft soon. A draft without changes is removed.
   keep() {
@@ -106,6 +106,7 @@ export class Draft extends EventTarget {
     this.type(kept.text);
     if (!this.isBroken) this.text = "";
     this.past = [];
+    if (!this.isChanged) return this.keepNow() ?? null;
     return { at: kept.at, isOld };
   }
 

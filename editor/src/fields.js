@@ -1,6 +1,6 @@
 // Makes one form field from a JSON Schema. A field that is emptied is left out of the bundle, so its default applies.
 
-import { h } from "./dom.js";
+import { h, prose } from "./dom.js";
 import { makeSecretBox } from "./secrets.js";
 import { makeTester } from "./testers.js";
 
@@ -44,22 +44,22 @@ const isDefault = (value) => value === undefined || value === null || value === 
 // Returns the element. Its control has the name of the key.
 export function makeField(field) {
   const { key, schema, value, isRequired } = field, kind = kindOf(key, schema, value), id = `field-${(numbers += 1)}`;
-  const help = h("p", { class: "note help", id: `${id}-help` }, helpText(schema), schema.format === "secret" ? ` ${SECRET_HELP}` : null);
+  const help = h("p", { class: "note help", id: `${id}-help` }, prose(helpText(schema)), schema.format === "secret" ? ` ${SECRET_HELP}` : null);
   const fault = h("p", { class: "bad fault", id: `${id}-fault`, hidden: true });
   const control = MAKERS[kind]({ ...field, report: (text) => setFault(control, fault, text) });
   for (const [name, one] of [["id", id], ["name", key], ["data-key", key], ["aria-describedby", `${id}-help ${id}-fault`], ["autocomplete", "off"], ["spellcheck", "false"]]) control.setAttribute(name, one);
   const title = [titleOf(key, schema), isRequired && h("span", { class: "note" }, " required")];
   const label = kind === "checkbox" ? h("label", { class: "check", for: id }, control, " ", title) : [h("label", { for: id }, title), control];
-  const tester = ["regex", "jmespath", "template"].includes(schema.format) && makeTester(schema.format, () => control.value, field.flags);
+  const tester = ["regex", "jmespath", "template"].includes(schema.format) && makeTester(schema.format, () => control.value, field.flags, field.group);
   const use = (reference) => { control.value = reference; control.dispatchEvent(new Event("input")); };
-  const secret = schema.format === "secret" && field.store && makeSecretBox(field.store, `${field.store.prefix}${key.replace(/^wf_webhook_/, "")}`.replaceAll("_", "-").slice(0, 64), use);
+  const secret = schema.format === "secret" && field.store && makeSecretBox(field.store, `${field.store.prefix}${key.replace(/^wf_webhook_/, "")}`.replaceAll("_", "-").slice(0, 64), value, use);
   return h("div", { class: "field", "data-field": key }, label, fault, tester, secret, help);
 }
 
-const helpText = (schema) => (schema.description ?? "").replace(/\s+/g, " ").replace(/\[([^\]]+)\]\([^)]*\)/g, "$1").replaceAll("`", "");
+const helpText = (schema) => (schema.description ?? "").replace(/\s+/g, " ").replace(/\[([^\]]+)\]\([^)]*\)/g, "$1");
 
 export function setFault(control, box, text) {
-  box.textContent = text;
+  box.replaceChildren(...prose(text));
   box.hidden = !text;
   if (text) control.setAttribute("aria-invalid", "true");
   else control.removeAttribute("aria-invalid");

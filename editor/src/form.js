@@ -1,8 +1,8 @@
 // The form of the selected agent, or of the pipeline if none is selected.
 
-import { AI, agentsOf, argsOf, blockOf, CHAT, callsBlock, describeSenders, disconnect, duplicateAgent, labelOf, listensOn, listStores, listSwarms, nameOf, publishersOn, publishesTo, removeAgent, renameAgent,
+import { AI, agentsOf, argsOf, blockOf, CHAT, callsBlock, describeSenders, disconnect, duplicateAgent, labelOf, listensOn, listStores, listSwarms, nameOf, publishersOn, publishesTo, renameAgent,
   senderMode, sendersOf, setAgent, setSenderMode, setSenders, slug, VIEWER, withArg, withKey } from "./bundle.js";
-import { button, h, icon } from "./dom.js";
+import { button, h, icon, prose } from "./dom.js";
 import { makeField, resolve, setFault } from "./fields.js";
 
 const SECTIONS = [
@@ -40,7 +40,7 @@ export class Form {
     this.node.replaceChildren(...(this.agent ? this.drawAgent() : this.drawPipeline()).filter(Boolean), this.makeLists());
     if (isSame) for (const name of opened) this.node.querySelector(`details[data-section="${CSS.escape(name)}"]`)?.setAttribute("open", "");
     this.showFaults(this.faults);
-    if (isSame) this.node.scrollTop = scrollTop;
+    this.node.scrollTop = isSame ? scrollTop : 0;
     if (key && isSame) this.node.querySelector(`[data-key="${CSS.escape(key)}"]`)?.focus();
   }
 
@@ -67,9 +67,12 @@ export class Form {
   }
 
   field(key, schema, value, change, isRequired = false) {
-    const { agent } = this, isStandard = key === "secret" || (key === "wf_webhook_secret" && ["", "standard"].includes(agent?.wf_webhook_sender ?? ""));
-    const store = this.context.mayStore ? { uidOf: this.context.uidOf, form: isStandard ? "standard" : "text", prefix: agent ? `${slug(agent.agent_alias ?? "")}-` : "" } : null;
-    return makeField({ store, key, schema, value, change, isRequired, lists: { store: "stores", secret: "secrets", swarm: "swarms" }, flags: () => (this.agent ? argsOf(this.agent).flags ?? "" : "") });
+    const { agent, context } = this, sender = typeof agent?.wf_webhook_sender === "string" ? agent.wf_webhook_sender : "", isHook = key.startsWith("wf_webhook_");
+    const isStandard = key === "secret" || (key === "wf_webhook_secret" && ["", "standard"].includes(sender));
+    const store = context.mayStore ? { uidOf: context.uidOf, form: isStandard ? "standard" : "text", prefix: agent ? `${slug(agent.agent_alias ?? "")}-` : "", sender: isHook ? sender : "", isHook,
+      url: isHook ? `${context.publicUrl}/webhooks/${context.uidOf()}/${agent.agent_alias}` : "", stored: () => context.check() } : null;
+    const group = () => String(argsOf(this.agent ?? {}).group ?? "");
+    return makeField({ store, key, schema, value, change, isRequired, lists: { store: "stores", secret: "secrets", swarm: "swarms" }, flags: () => (this.agent ? argsOf(this.agent).flags ?? "" : ""), group: this.agent && blockOf(this.agent) === "regex_match" ? group : null });
   }
 
   details(title, fields, isOpen) {
@@ -81,12 +84,12 @@ export class Form {
   drawAgent() {
     const { agent, at } = this, name = blockOf(agent), block = this.context.blocks.get(name), act = (change, select) => () => this.draft.change(change, { select });
     const buttons = h("div", { class: "buttons" }, button("Connect", () => this.context.connect(at), { class: "quiet" }),
-      button("Duplicate", act((bundle) => duplicateAgent(bundle, at), at + 1), { class: "quiet" }), button("Delete", () => { this.draft.change((bundle) => removeAgent(bundle, at), { select: -1 }); this.context.focusGraph(); }, { class: "quiet removes" }));
+      button("Duplicate", act((bundle) => duplicateAgent(bundle, at), at + 1), { class: "quiet" }), button("Delete", () => this.context.remove(), { class: "quiet removes" }));
     const group = agent.agent_class === CHAT ? "chat" : agent.agent_class === VIEWER ? "view" : block?.group ?? "own";
     return [
       h("p", { class: "crumb" }, button("Pipeline", () => { this.draft.select(-1); this.focus(); }, { class: "link" }), ` › ${labelOf(agent)}`),
       h("h2", {}, icon(group), " ", labelOf(agent)),
-      h("p", { class: "note" }, h("code", {}, name || "no block"), " ", block?.summary ?? (agent.agent_class === CHAT ? "A person writes and reads here." : "")),
+      h("p", { class: "note" }, h("code", {}, name || "no block"), " ", block ? prose(block.summary) : (agent.agent_class === CHAT ? "A person writes and reads here." : "")),
       buttons, this.drawIdentity(), ...this.drawArguments(block), this.drawWiring(), ...this.drawSections(),
     ];
   }
@@ -165,7 +168,7 @@ export class Form {
     if (agent.agent_class === VIEWER) return [];
     const usable = agent.agent_class === CHAT ? SECTIONS.slice(0, 1) : SECTIONS;
     return usable.map(([title, keys]) => this.details(title, keys.filter((key) => properties[key]).map((key) => this.field(key, { ...resolve(properties[key], $defs), label: LABELS[key], ...(FORMATS[key] ? { format: FORMATS[key] } : {}) }, agent[key] ?? undefined,
-      (value) => this.changeAgent((one) => withKey(one, key, value), key))), keys.some((key) => agent[key] !== undefined) && title === "Webhook"));
+      (value) => (key === "wf_webhook_sender" ? this.reshape : this.changeAgent).call(this, (one) => withKey(one, key, value), key))), keys.some((key) => agent[key] !== undefined) && title === "Webhook"));
   }
 
   // ---- the pipeline
@@ -174,7 +177,8 @@ export class Form {
     const { bundle } = this.draft, { schema, isNew } = this.context, properties = schema.$defs?.Bundle?.properties ?? {};
     const make = (key, spec, isRequired) => this.field(key, { ...spec, label: LABELS[key] ?? spec.label }, bundle[key] ?? undefined, (value) => this.change((one) => withKey(one, key, value), key), isRequired);
     const rest = Object.keys(properties).filter((key) => !HIDDEN.includes(key));
-    const uid = isNew ? this.field("pipeline_uid", { label: "UID", type: "string", description: "Its address, such as /pipelines/UID. It cannot be changed later." }, bundle.pipeline_uid ?? "", (value) => this.change((one) => withKey(one, "pipeline_uid", value), "uid"), true)
+    const isUsed = JSON.stringify(bundle).includes(`"file:${this.context.uidOf()}/`);   // a stored secret has it in its name
+    const uid = isNew && !isUsed ? this.field("pipeline_uid", { label: "UID", type: "string", description: "Its address, such as /pipelines/UID. It cannot be changed later." }, bundle.pipeline_uid ?? "", (value) => this.change((one) => withKey(one, "pipeline_uid", value), "uid"), true)
       : h("p", { class: "field" }, h("span", { class: "label" }, "UID "), h("code", {}, this.context.uidOf()));
     const agents = agentsOf(bundle);
     return [

@@ -25,7 +25,9 @@ export class Graph {
     this.empty = h("p", { class: "empty" }, "This pipeline has no blocks yet. Add a way in first: a chat, a webhook or a timer.");
     this.scroller = h("div", { class: "canvas", tabindex: "-1" }, this.empty, this.svg, this.overlay);
     this.hint = h("p", { id: "graph-keys", class: "visually-hidden" }, "Arrow keys move between blocks, Enter opens the form, Delete removes, a adds, c connects, question mark shows all keys.");
-    this.node = h("div", { class: "graph-pane" }, this.scroller, this.hint, h("div", { class: "zoom", role: "group", "aria-label": "Zoom" },
+    this.rest = h("p", { class: "rest", hidden: true, "aria-hidden": "true" }, "Scroll to see the rest →");
+    this.scroller.addEventListener("scroll", () => { this.rest.hidden = this.rest.hidden || this.scroller.scrollLeft > 24; });
+    this.node = h("div", { class: "graph-pane" }, this.scroller, this.rest, this.hint, h("div", { class: "zoom", role: "group", "aria-label": "Zoom" },
       button("−", () => this.setZoom(this.zoom / ZOOM.step), { "aria-label": "Zoom out", class: "quiet" }),
       button("+", () => this.setZoom(this.zoom * ZOOM.step), { "aria-label": "Zoom in", class: "quiet" }),
       button("Fit", () => this.fit(), { class: "quiet" })));
@@ -149,6 +151,12 @@ export class Graph {
     }
   }
 
+  // Tells that the graph is wider than its place, until it was scrolled.
+  hintAtRest() {
+    const { scroller, rest } = this;
+    rest.hidden = scroller.scrollLeft > 24 || this.layout.width * this.zoom < scroller.clientWidth + 40;
+  }
+
   setZoom(zoom) {
     const { scroller } = this, next = Math.min(ZOOM.most, Math.max(ZOOM.least, zoom)), by = next / this.zoom;
     const [x, y] = [scroller.scrollLeft + scroller.clientWidth / 2, scroller.scrollTop + scroller.clientHeight / 2];
@@ -186,6 +194,7 @@ export class Graph {
     const { scroller } = this, boxAt = (target) => target.closest?.(".box");
     scroller.addEventListener("pointerdown", (event) => {
       if (event.button) return;
+      this.dragged = false;
       const box = boxAt(event.target);
       if (event.target.closest(".port")) return this.dragLine(event, Number(box.dataset.at));
       if (!box && event.pointerType === "mouse") this.dragView(event);
@@ -250,6 +259,7 @@ export class Graph {
     }, (last) => {
       this.draftLine.setAttribute("d", "");
       over?.classList.remove("over");
+      this.dragged = true;   // the click that follows does not select
       const to = last && target(last);
       if (to) this.link(from, Number(to.dataset.at));
     });

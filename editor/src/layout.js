@@ -26,13 +26,23 @@ function findSenders(agents) {
 }
 
 // Returns for each agent the one that it is placed behind, -1 for none.
-function findParents(senders) {
+function findParents(senders, isNamed) {
   const parents = senders.map(() => -1);
   const isBehind = (at, other) => {
     for (let current = at; current >= 0; current = parents[current]) if (current === other) return true;
     return false;
   };
+  const depthOf = (at) => {
+    let depth = 0;
+    for (let current = parents[at]; current >= 0; current = parents[current]) depth += 1;
+    return depth;
+  };
   senders.forEach((heard, at) => { parents[at] = heard.find((other) => !isBehind(other, at)) ?? -1; });
+  // An agent that names its senders is to the right of all of them.
+  senders.forEach((heard, at) => {
+    if (!isNamed(at)) return;
+    for (const other of heard) if (!isBehind(other, at) && depthOf(other) > depthOf(parents[at])) parents[at] = other;
+  });
   return parents;
 }
 
@@ -51,6 +61,7 @@ function place(parents, isPerson) {
   return { children, roots, places, rows: row + 1 };
 }
 
+const namesSenders = (agent) => sendersOf(agent).some((one) => !one.startsWith("!"));
 const columnX = (column) => MARGIN + column * (BOX.width + GAP);
 const rowY = (row) => MARGIN + row * ROW;
 
@@ -91,22 +102,31 @@ function isAccepted(agent, name) {
 }
 
 const bend = (x, y, toX, toY) => {
+  // A way back runs between the rows.
+  if (toX <= x) {
+    const between = y + (toY < y ? -1 : 1) * ROW / 2;
+    return `M${x} ${y}h16V${between}H${toX - 24}V${toY}H${toX}`;
+  }
   const half = Math.max(30, Math.abs(toX - x) / 2);
   return y === toY && toX > x ? `M${x} ${y}H${toX}` : `M${x} ${y}C${x + half} ${y} ${toX - half} ${toY} ${toX} ${toY}`;
 };
 
-export const joinPath = bend;
+// The line that follows the pointer.
+export const joinPath = (x, y, toX, toY) => {
+  const half = Math.max(30, Math.abs(toX - x) / 2);
+  return `M${x} ${y}C${x + half} ${y} ${toX - half} ${toY} ${toX} ${toY}`;
+};
 
 // Returns {boxes, edges, pills, width, height}: the boxes in the order of the agents, in px.
 export function layOut(agents) {
-  const senders = findSenders(agents), parents = findParents(senders), { children, places, rows } = place(parents, (at) => agents[at].agent_class === CHAT);
+  const senders = findSenders(agents), parents = findParents(senders, (at) => namesSenders(agents[at])), { children, places, rows } = place(parents, (at) => agents[at].agent_class === CHAT);
   const boxes = agents.map((agent, at) => ({ at, x: columnX(places[at].column), y: rowY(places[at].row), ...places[at] }));
   const left = (at) => [boxes[at].x, boxes[at].y + BOX.height / 2], right = (at) => [boxes[at].x + BOX.width, boxes[at].y + BOX.height / 2];
   const edges = [], pills = [];
   // Only the first arrow of a fan has the name of its swarm.
   const isFirst = (at, parent) => children[parent].find((one) => listensOn(agents[one]) === listensOn(agents[at])) === at;
   agents.forEach((agent, at) => {
-    const parent = parents[at], isNamed = sendersOf(agent).some((one) => !one.startsWith("!"));
+    const parent = parents[at], isNamed = namesSenders(agent);
     for (const other of senders[at]) {
       const isMain = other === parent;
       if (!isMain && (!isNamed || edges.length > agents.length + MAX_CROSSING)) continue;

@@ -17,7 +17,14 @@ const HELP = [
   ["← → ↑ ↓", "Move between blocks"], ["Enter", "Open the form of the block"], ["Esc", "Back to the graph"], ["a", "Add a block behind the selected one"], ["c", "Connect the block to another one"], ["d", "Duplicate"], ["Delete", "Remove the block"],
   ["Ctrl+Z", "Undo"], ["Ctrl+Shift+Z", "Redo"], ["t", "Test a message"], ["?", "This help"],
 ];
+const NARROW = "(max-width: 55.99rem)";
 const host = document.getElementById("editor");
+
+// As the console shows times: the date only if it is another day.
+function showTime(ms) {
+  const [day, time] = new Date(ms).toISOString().slice(0, 19).split("T"), today = new Date().toISOString().slice(0, 10);
+  return `${day === today ? "" : `${day} `}${time} UTC`;
+}
 
 async function load(uid) {
   const paths = ["/v1/blocks", "/v1/bundle.schema.json", uid ? `/v1/pipelines/${encodeURIComponent(uid)}` : "/v1/pipeline-templates"];
@@ -53,12 +60,12 @@ class Editor {
     this.uidOf = () => uid || uidFrom(this.draft.bundle);
     const kept = draft ? null : this.draft.restore(), rights = host.dataset;
     this.graph = new Graph(this.draft, new Map(blocks.map((one) => [one.name, one.group])), {
-      open: (_, isFocused) => { if (isFocused) this.form.focus(); }, remove: () => this.remove(), tell: (text) => this.tell(text),
+      open: (_, isFocused) => this.openForm(isFocused), remove: () => this.remove(), tell: (text) => this.tell(text),
       drop: (name, at) => { const choice = this.palette.find(name); if (choice) this.add(choice, at >= 0 ? at : this.draft.selected); },
     });
     this.palette = new Palette(blocks, (choice) => this.add(choice, this.draft.selected));
-    this.form = new Form(this.draft, { blocks: this.blocks, schema, isNew: this.isNew, mayStore: "admin" in rights, uidOf: this.uidOf, focusGraph: () => this.graph.focus(), connect: (at) => this.graph.startConnecting(at) });
-    this.checker = new Checker(this.draft, this.uidOf, { show: (faults) => this.showFaults(faults), open: (at, key, fault) => this.openFault(at, key, fault) });
+    this.form = new Form(this.draft, { blocks: this.blocks, schema, isNew: this.isNew, mayStore: "admin" in rights, publicUrl: rights.publicUrl ?? "", check: () => this.checker.run(), uidOf: this.uidOf, focusGraph: () => this.graph.focus(), remove: () => this.remove(), connect: (at) => this.graph.startConnecting(at) });
+    this.checker = new Checker(this.draft, this.uidOf, { isNew: this.isNew, show: (faults) => this.showFaults(faults), open: (at, key, fault) => this.openFault(at, key, fault) });
     this.tryer = new Tryer(this.draft, { isNew: this.isNew, mayRead: "read" in rights, samples, uidOf: this.uidOf, graph: this.graph });
     this.deployer = new Deployer(this.draft, { isNew: this.isNew, uidOf: this.uidOf, number: Number(rights.number ?? 0), checker: this.checker });
     this.build(kept);
@@ -68,6 +75,15 @@ class Editor {
     this.sizeStage();
     this.form.draw();
     this.checker.run();
+    for (const link of document.querySelectorAll("[data-secret-of]")) link.addEventListener("click", (event) => this.openSecret(event, link.dataset));
+  }
+
+  openSecret(event, { secretOf, key }) {
+    const at = agentsOf(this.draft.bundle).findIndex((one) => one.agent_alias === secretOf);
+    if (at < 0) return;
+    event.preventDefault();
+    this.draft.select(at);
+    this.form.focus(key);
   }
 
   build(kept) {
@@ -84,10 +100,10 @@ class Editor {
     const rehearse = dataset.rehearse ? button("Rehearse", () => this.rehearse(), { class: "quiet" }) : null;
     const bar = h("div", { class: "bar", role: "toolbar", "aria-label": "Draft" }, h("div", { role: "tablist", "aria-label": "View" }, this.tabs), this.checker.state, h("div", { class: "bar-buttons" }, this.undo, this.redo, this.discard, button("Keys", () => this.help.showModal(), { class: "quiet", title: "?" }), rehearse, deploy));
     this.help = h("dialog", { class: "keys", "aria-labelledby": "keys-title" }, h("h2", { id: "keys-title" }, "Keys of the editor"), h("dl", {}, HELP.map(([key, text]) => h("div", {}, h("dt", {}, h("kbd", {}, key)), h("dd", {}, text)))), h("form", { method: "dialog", class: "buttons" }, h("button", { class: "quiet" }, "Close")));
-    const note = kept ? h("p", { class: "notice" }, `Your draft of ${new Date(kept.at).toLocaleString()} is open.`, kept.isOld ? " A newer version was deployed since." : "") : null;
+    const note = kept ? h("p", { class: "notice" }, `Your draft of ${showTime(kept.at)} is open.`, kept.isOld ? " A newer version was deployed since." : "") : null;
     this.drawer = h("details", { class: "drawer" }, h("summary", {}, "Add a block"), this.palette.node);
     this.drawer.open = matchMedia("(min-width: 90rem)").matches;
-    host.replaceChildren(...[note, bar, h("div", { class: "work" }, this.drawer, h("div", { class: "middle" }, this.stage, this.checker.node, this.tryer.node), this.form.node), this.help, this.deployer.node].filter(Boolean));
+    host.replaceChildren(...[note, bar, h("div", { class: "work" }, this.drawer, this.stage, this.form.node, h("div", { class: "below" }, this.checker.node, this.tryer.node)), this.help, this.deployer.node].filter(Boolean));
     host.classList.add("ready");
     this.open("graph");
     this.update();
@@ -112,6 +128,7 @@ class Editor {
   // A small graph leaves room for the test of a message. The height changes in steps, so that little moves.
   sizeStage() {
     const { layout, zoom } = this.graph, needed = Math.ceil((layout.height * zoom + 70) / 100) * 100;
+    this.graph.hintAtRest();
     this.stage.style.height = this.view === "json" ? "" : `min(var(--stage), ${Math.max(300, needed)}px)`;
   }
 
@@ -129,9 +146,9 @@ class Editor {
   remove() {
     const at = this.draft.selected, agent = agentsOf(this.draft.bundle)[at];
     if (!agent) return;
-    this.draft.change((bundle) => removeAgent(bundle, at), { select: Math.max(0, at - 1) });
+    this.draft.change((bundle) => removeAgent(bundle, at), { select: -1 });
     this.tell(`Removed ${labelOf(agent)}. Ctrl+Z brings it back.`);
-    this.graph.focus();
+    this.graph.scroller.focus();
   }
 
   discardDraft() {
@@ -156,7 +173,14 @@ class Editor {
     this.json?.mark(faults.map((one) => ({ ...one, message: describeFault(one) })));
   }
 
-  openFault(at, key, { line }) {
+  // A tap on a block of a small screen brings its form into view.
+  openForm(isFocused) {
+    if (isFocused) this.form.focus();
+    else if (matchMedia(NARROW).matches) this.form.node.scrollIntoView({ block: "start" });
+  }
+
+  async openFault(at, key, { line }) {
+    if (this.draft.isBroken) await this.open("json");
     if (this.view === "json") return this.json.open(line);
     this.draft.select(at);
     this.graph.reveal(at);

@@ -1,7 +1,7 @@
 // The palette: the ways in and all blocks, by group, with a search field. A block is added by click, Enter or drag.
 
 import { ENTRANCES } from "./bundle.js";
-import { h, icon } from "./dom.js";
+import { h, icon, prose } from "./dom.js";
 
 export const GROUPS = {
   relay: "Choose messages", memory: "Store", recall: "Find", model: "Ask a model", transform: "Change the text", send: "Send", own: "Your blocks",
@@ -40,7 +40,7 @@ export class Palette {
     return h("button", {
       type: "button", class: "choice", draggable: "true", "data-block": choice.name, onclick: () => this.add(choice), onkeydown: (event) => this.press(event),
       ondragstart: (event) => event.dataTransfer.setData("text/x-block", choice.name),
-    }, icon(choice.icon), h("span", {}, h("strong", {}, choice.name), h("span", { class: "note" }, choice.summary)));
+    }, icon(choice.icon), h("span", {}, h("strong", {}, choice.name), h("span", { class: "note" }, prose(choice.summary))));
   }
 
   // Arrow keys move through the choices. Enter in the search field adds the first one.

@@ -1,8 +1,8 @@
 // Sends a test message through the draft, without storing or sending anything, and shows each step.
 
-import { agentsOf, CHAT, hasWebhook, isTimed, labelOf, listensOn, listSwarms, nameOf } from "./bundle.js";
+import { accepts, agentsOf, argsOf, callsBlock, CHAT, hasWebhook, isTimed, labelOf, listensOn, listSwarms, nameOf } from "./bundle.js";
 import { ask } from "./api.js";
-import { button, clip, h } from "./dom.js";
+import { button, clip, h, prose } from "./dom.js";
 
 const PAUSE_MS = 280, MAX_TEXT = 2000;
 const ENDS = { done: "The test message ran to its end.", failed: "The test message failed.", stopped: "The test was stopped." };
@@ -71,6 +71,7 @@ export class Tryer {
   async run() {
     const { entrance, draft, context } = this;
     if (!entrance) return;
+    if (draft.isBroken) return this.outcome.replaceChildren(h("p", { class: "bad" }, "The JSON is broken: correct it first. Nothing was tested."));
     const { swarm, user, agent, sender } = entrance, sample = context.samples[sender] ?? {};
     const data = sample.headers ?? {};
     const body = { bundle: draft.bundle, text: this.text.value, stores: this.copy.checked ? "copy" : "empty", ...(agent ? { agent, data } : { swarm, user }) };
@@ -86,12 +87,21 @@ export class Tryer {
   show({ status, reason, took_ms, steps, dead_letters = [], notes = [] }) {
     const agents = agentsOf(this.draft.bundle), find = (alias) => agents.findIndex((one) => one.agent_alias === alias), byId = new Map(steps.map((one) => [one.id, find(one.agent)]));
     const isBad = status !== "done" || dead_letters.length > 0, end = steps.length ? ENDS[status] ?? status : "No block accepted the message.";
-    this.outcome.replaceChildren(h("p", { class: isBad || !steps.length ? "bad" : "good" }, `${end}${reason ? ` ${reason}` : ""} (${steps.length} steps, ${Math.round(took_ms)} ms)`), ...notes.map((one) => h("p", { class: "note" }, one)));
+    this.outcome.replaceChildren(h("p", { class: isBad || !steps.length ? "bad" : "good" }, `${end}${reason ? ` ${reason}` : ""} (${steps.length} steps, ${Math.round(took_ms)} ms)`), ...(steps.length ? [] : this.explain()), ...notes.filter((one) => steps.length || !one.startsWith("no block took")).map((one) => h("p", { class: "note" }, prose(one))));
     this.shown = new Set();
     this.steps.replaceChildren(...steps.map((one) => this.makeStep(one, find(one.agent))), ...dead_letters.filter((one) => !steps.some((step) => step.fault && step.agent === one.agent)).map((one) => h("li", { class: "broken" }, h("strong", {}, one.agent), ` Dead letter: ${one.reason}`)));
     const path = steps.map((one) => ({ at: find(one.agent), from: byId.get(one.parent) ?? agents.findIndex((other) => other.agent_class === CHAT && nameOf(other) === one.from), isBad: Boolean(one.fault) })).filter((one) => one.at >= 0);
     const chat = path[0]?.from >= 0 ? [{ at: path[0].from, from: -1 }] : [];
     this.context.graph.light([...chat, ...path], still() ? 0 : PAUSE_MS);
+  }
+
+  // Which blocks heard the message, and why they did nothing.
+  explain() {
+    const { swarm, user } = this.entrance ?? {}, agents = agentsOf(this.draft.bundle).filter((one) => swarm && listensOn(one) === swarm && callsBlock(one));
+    const heard = agents.filter((one) => accepts(one, user)), others = agents.length - heard.length;
+    const why = (agent) => [h("strong", {}, labelOf(agent)), argsOf(agent).pattern ? [": its pattern ", h("code", {}, argsOf(agent).pattern), " does not match"] : ": its block did nothing"].flat();
+    const rest = others ? `${others} ${others === 1 ? "block" : "blocks"} of the swarm ${others === 1 ? "does" : "do"} not accept messages of ${user}.` : "";
+    return swarm ? [heard.length ? h("p", {}, `Heard by ${heard.length}:`) : h("p", {}, "No block heard it."), h("ul", {}, heard.slice(0, 20).map((one) => h("li", {}, why(one)))), rest && h("p", { class: "note" }, rest)].filter(Boolean) : [];
   }
 
   // A text that an earlier step has shown is shortened.

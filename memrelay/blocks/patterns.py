@@ -35,6 +35,8 @@ _TAILS = {
 _PREFIX = re.compile(r"\^([/!#@0-9A-Za-z_]+)")
 _DELIMITED = re.compile(r"/(\^.*|.*\$)/[a-z]*", re.DOTALL)
 _BYTE = re.compile(r"(?<!\\)(?:\\\\)*\\C")
+# Look-around and back-references.
+_MISSING = re.compile(r"\(\?(<?[=!]|>|P=)|\\[1-9k]")
 _OPTIONS = re2.Options()
 _OPTIONS.log_errors = False
 _OPTIONS.max_mem = MAX_MEMORY
@@ -170,10 +172,9 @@ def _compile(source: str, with_flags: str) -> Any:
     try:
         compiled = re2.compile(with_flags.encode(), _OPTIONS)
     except (re2.error, UnicodeEncodeError) as error:
-        raise BadPattern(
-            f"RE2 refuses the pattern {source!r}: {_reason(error)}; "
-            "look-around and back-references are not available"
-        ) from error
+        shown = f"'{source}'" if source.isprintable() else repr(source)
+        hint = "; look-around and back-references are not available" * bool(_MISSING.search(source))
+        raise BadPattern(f"RE2 refuses the pattern {shown}: {_reason(error)}{hint}") from error
     if (steps := compiled.programsize) > MAX_STEPS:
         raise BadPattern(
             f"the pattern is too large: it compiles to {steps} steps; at most {MAX_STEPS}. "

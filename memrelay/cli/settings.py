@@ -45,6 +45,11 @@ SERVICE_LINK = re.compile(
 )
 # Settings with a new name, which the error for the old one states.
 RENAMED = {"errands": "deferred_calls", "errand_s": "deferred_call_s"}
+# Examples of settings that are lists of objects: YAML in the file, and JSON in a variable.
+SHAPES: dict[tuple[int | str, ...], str] = {
+    ("outgoing", "private"): '[{"host": "127.0.0.1", "port": 8977, "for": ["http"]}]',
+    ("outgoing", "secrets"): '[{"ref": "env:NAME", "hosts": ["api.example.com"]}]',
+}
 _environ: ContextVar[Mapping[str, str]] = ContextVar("environ", default=os.environ)
 
 
@@ -169,7 +174,10 @@ def load_settings(
     try:
         settings = Settings(**values)
     except ValidationError as error:
-        faults += [f"{_place(fault, file, environ)}: {_rule(fault)}" for fault in error.errors()]
+        faults += [
+            f"{_place(fault, file, environ)}: {_rule(fault)}{_show_shape(fault)}"
+            for fault in error.errors()
+        ]
     if faults:
         raise SettingsError(faults)
     return settings
@@ -263,8 +271,17 @@ def _unknown_variables(environ: Mapping[str, str]) -> list[str]:
 
 def _place(fault: ErrorDetails, file: Path | None, environ: Mapping[str, str]) -> str:
     setting = ".".join(map(str, fault["loc"]))
-    variable = f"{PREFIX}{setting.replace('.', '__')}".upper()
-    return variable if variable in environ else f"{file or 'defaults'}: {setting}"
+    variable = f"{PREFIX}{'__'.join(map(str, fault['loc'][:2]))}".upper()
+    if variable not in environ:
+        return f"{file or 'defaults'}: {setting}"
+    inner = ".".join(map(str, fault["loc"][2:]))
+    return f"{variable}: {inner}" if inner else variable
+
+
+def _show_shape(fault: ErrorDetails) -> str:
+    """Return an example of a setting that is a list of objects."""
+    shape = SHAPES.get(fault["loc"][:2])
+    return f"; for example '{shape}'" if shape else ""
 
 
 def _rule(fault: ErrorDetails) -> str:

@@ -1,6 +1,7 @@
 """The deferred calls of a try. Requests to services are shown and not sent."""
 
 import time
+from collections.abc import Mapping
 from typing import Any
 
 import orjson
@@ -41,10 +42,15 @@ class ShownCalls(CallExecutor):
     """Shows requests in the steps that made them, and answers them with placeholders."""
 
     def __init__(
-        self, plan: Plan, secrets: SecretResolver, max_bytes: int, recorder: Recorder
+        self,
+        plan: Plan,
+        secrets: SecretResolver,
+        max_bytes: int,
+        recorder: Recorder,
+        refusals: Mapping[str, str],
     ) -> None:
         super().__init__(plan, secrets, PUBLIC_ONLY, max_bytes)
-        self._recorder = recorder
+        self._recorder, self._refusals = recorder, refusals
 
     def leaves_out(self, pending: Pending) -> bool:
         """Return whether a call is not executed, because its code is not that of Memrelay."""
@@ -62,6 +68,9 @@ class ShownCalls(CallExecutor):
         if block in HTTP_BLOCKS:
             target = f"{request['method']} {request['url']}"
             self._show(pending, HTTP_BLOCKS[block], target, request.get("content") or "")
+            if refusal := self._refusals.get(pending.agent):
+                self._recorder.find_call(pending.deferred_call_id).fault = refusal
+                return self._end({"error": refusal})
             self._recorder.note(SENT)
             return self._end({"status": 200, "headers": {}, "text": ""})
         if block not in MODEL_BLOCKS:

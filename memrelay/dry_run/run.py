@@ -50,7 +50,8 @@ class TryRequest(Struct, frozen=True):
 
     The message goes to `swarm` from `user`, or to the webhook of `agent`, with its `event` and
     `content_type`. `root` is the memory root whose stores of the pipeline are copied, "" for empty
-    stores. `block_folders` are those of `blocks.paths`.
+    stores. `block_folders` are those of `blocks.paths`, and `refusals` why this server
+    refuses the requests of agents, by alias.
     """
 
     bundle: str
@@ -64,6 +65,7 @@ class TryRequest(Struct, frozen=True):
     headers: dict[str, str] = {}
     root: str = ""
     block_folders: list[str] = []
+    refusals: dict[str, str] = {}
     message_bytes: int = 1 << 20
 
 
@@ -134,7 +136,7 @@ class Try:
         self._bus = LocalBus(plan, self._clock)
         secrets = NoSecrets(folder, {})
         limits = WorkerLimits(batch=1, message_bytes=request.message_bytes)
-        calls = ShownCalls(plan, secrets, limits.message_bytes, recorder)
+        calls = ShownCalls(plan, secrets, limits.message_bytes, recorder, request.refusals)
         self._surroundings = Surroundings(
             plan, folder, self._bus, self._clock, None, calls, secrets, limits, lambda step: None
         )

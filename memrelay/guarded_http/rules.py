@@ -2,8 +2,10 @@
 
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Literal
+from typing import Any, Literal
 from urllib.parse import SplitResult, urlsplit
+
+import orjson
 
 from memrelay.guarded_http.addresses import (
     is_forbidden,
@@ -27,7 +29,23 @@ SWITCHES = {
 
 
 class OutgoingRefused(Exception):
-    """The rules do not allow a request. The text names the rule and the fix."""
+    """The rules do not allow a request. The text names the rule and the fix.
+
+    `example` shows how an operator writes the setting that allows it, "" if no setting does.
+    """
+
+    def __init__(self, text: str, example: str = "") -> None:
+        super().__init__(text)
+        self.example = example
+
+
+def show_setting(name: str, value: Any) -> str:
+    """Return how a setting of `outgoing` is written, in the file and as a variable."""
+    text = orjson.dumps(value).decode()
+    return (
+        f"write `{name}: {text}` below `outgoing:` in config.yaml, or set the variable "
+        f"`MEMRELAY_OUTGOING__{name.upper()}='{text}'`, and restart the server"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,11 +154,13 @@ class Guard:
         port = find_port(parts)
         if parts.scheme == "http" and not self.rules.http:
             raise OutgoingRefused(
-                f"{host}: the URL is not https: use https, or let the operator set `outgoing.http`"
+                f"{host}: the URL is not https: use https, or let the operator set `outgoing.http`",
+                show_setting("http", True),
             )
         if port != DEFAULT_PORTS[parts.scheme] and port not in self.rules.ports:
             raise OutgoingRefused(
-                f"{host}: port {port} is not allowed: the operator can add it to `outgoing.ports`"
+                f"{host}: port {port} is not allowed: the operator can add it to `outgoing.ports`",
+                show_setting("ports", [port]),
             )
 
     def is_listed(self, host: str, port: int) -> bool:
@@ -166,7 +186,8 @@ class Guard:
                 f"list {host}, port {port} in `outgoing.private` for {self._purpose}, and restart",
             )
             raise OutgoingRefused(
-                f"{host} is {address}, which is not public: {remedy} if this is intended"
+                f"{host} is {address}, which is not public: {remedy} if this is intended",
+                show_setting("private", [{"host": host, "port": port, "for": [self._purpose]}]),
             )
 
     def check_hop(self, hop: int | None) -> None:

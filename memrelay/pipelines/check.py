@@ -22,6 +22,7 @@ from memrelay.pipelines.json_text import fits, parse_bundle
 from memrelay.pipelines.message_checks import check_mismatches, check_swarm_schemas
 from memrelay.pipelines.policies import check_policies
 from memrelay.pipelines.report import JsonPath, Report, did_you_mean, quoted
+from memrelay.pipelines.request_targets import check_targets
 from memrelay.pipelines.rules import report_validation_error
 from memrelay.pipelines.secret_references import (
     SecretResolver,
@@ -90,12 +91,14 @@ def _check_object(
     check_display_order(bundle.display_order, agents, report)
     check_endpoints(endpoints, report)
     _check_inputs_days(bundle.inputs_days, report)
-    source = orjson.dumps(filled, option=orjson.OPT_SORT_KEYS)
+    # The keys stay in the order of the author; the hash does not depend on it.
+    source = orjson.dumps(filled)
     fits(source, report)
     if secrets is not None:
         check_endpoint_references(endpoints, uid, secrets, report)
         check_block_references(dict(zip(agents, checked, strict=True)), secrets, report)
         check_references(agents, secrets, report)
+        check_targets(dict(zip(agents, checked, strict=True)), secrets.outgoing, report)
     if public_url is not None:
         check_public_url(dict(zip(agents, checked, strict=True)), public_url, report)
     zone = bundle.timezone or DEFAULT_ZONE
@@ -104,7 +107,7 @@ def _check_object(
         uid=uid,
         name=bundle.pipeline_name,
         description=bundle.pipeline_desc,
-        hash=hashlib.sha256(source).hexdigest(),
+        hash=hashlib.sha256(orjson.dumps(filled, option=orjson.OPT_SORT_KEYS)).hexdigest(),
         source=source,
         agents=tuple(one.in_bundle(languages, zone, programs) for one in valid),
         public=public,

@@ -155,6 +155,11 @@ class SecretResolver:
             raise SecretNotBound(reference, host)
         return self._read_for_block(reference)
 
+    @property
+    def outgoing(self) -> OutgoingRules:
+        """The rules for requests of blocks."""
+        return self._outgoing
+
     def may_send(self, reference: str, host: str, uid: str) -> bool:
         """Return whether a pipeline may send a secret to a host, "" for any host."""
         return self._outgoing.may_send(reference, host, uid)

@@ -182,7 +182,8 @@ def test_an_invalid_uid_from_the_caller_is_a_fault() -> None:
 def test_the_hash_is_the_hash_of_the_canonical_source() -> None:
     checked = check(make_bundle(pipeline_desc="of ${pipeline_uid}"), uid=UID).accepted()
 
-    assert checked.hash == hashlib.sha256(checked.source).hexdigest()
+    canonical = orjson.dumps(orjson.loads(checked.source), option=orjson.OPT_SORT_KEYS)
+    assert checked.hash == hashlib.sha256(canonical).hexdigest()
     assert (checked.name, checked.description) == ("tea", f"of {UID}")
     assert orjson.loads(checked.source)["pipeline_uid"] == UID
 

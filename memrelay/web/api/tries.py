@@ -8,8 +8,10 @@ import orjson
 from aiohttp import web
 from msgspec import Struct, ValidationError, convert
 
+from memrelay.guarded_http.rules import OutgoingRules
 from memrelay.pipelines.block_catalog import list_block_folders
 from memrelay.pipelines.check import CheckedBundle, check
+from memrelay.pipelines.request_targets import find_refusal
 from memrelay.web.api.answers import json_response
 from memrelay.web.api.pipelines import get_accepted
 from memrelay.web.api.try_process import TRIES
@@ -87,6 +89,7 @@ async def try_message(request: web.Request) -> web.Response:
                 "headers": _list_headers(given.data),
                 "root": str(services.catalog.root) if given.stores == COPY else "",
                 "block_folders": list_block_folders(),
+                "refusals": _list_refusals(bundle, services.secrets.outgoing),
                 "message_bytes": options.message_bytes,
             }
         )
@@ -124,6 +127,16 @@ def _find_swarm(bundle: CheckedBundle, given: _Given) -> str:
             "For a webhook, give the alias of its `agent`"
         )
     return swarm
+
+
+def _list_refusals(bundle: CheckedBundle, rules: OutgoingRules) -> dict[str, str]:
+    """Return why this server refuses the requests of agents, by alias."""
+    found = {one.agent.alias: find_refusal(one, rules) for one in bundle.agents}
+    return {
+        alias: f"{refusal}; {refusal.example}" if refusal.example else str(refusal)
+        for alias, refusal in found.items()
+        if refusal is not None
+    }
 
 
 def _list_headers(data: dict[str, Any]) -> dict[str, str]:

@@ -16,7 +16,9 @@ from memrelay.web.auth.access import requires
 from memrelay.web.console.format import clip_bytes
 from memrelay.web.console.frame import Page, PageRoutes, render_page
 from memrelay.web.console.pages.bundle import MAX_SHOWN_BYTES, parse_number, read_bundle_text
+from memrelay.web.console.pages.webhooks import describe_reach
 from memrelay.web.server.options import find_public_url
+from memrelay.web.services import get_services
 from memrelay.web.webhooks.requests import list_receivers
 from memrelay.web.webhooks.sample_requests import SAMPLES
 
@@ -32,7 +34,13 @@ MAX_URLS = 20
 @new_routes.page()
 async def new_pipeline(request: web.Request) -> web.Response:
     """Choose a template, and edit its copy until it is deployed."""
-    return await render_page(request, NEW_PAGE, "editor_new.html", samples=_list_samples())
+    return await render_page(
+        request,
+        NEW_PAGE,
+        "editor_new.html",
+        samples=_list_samples(),
+        public_url=find_public_url(request),
+    )
 
 
 @routes.pipeline_page("editor.html")
@@ -47,23 +55,41 @@ async def edit(request: web.Request, served: Served) -> dict[str, Any]:
         "active": served.deployed,
         "keeps_inputs": served.bundle.inputs_days > 0,
         "deployed": deployed,
-        "webhooks": _list_webhooks(request, served) if deployed else [],
+        "webhooks": await _list_webhooks(request, served) if deployed else [],
+        "public_url": find_public_url(request),
+        **describe_reach(request),
         "has_chat": any(agent.block.name == "chat_agent" for agent in served.bundle.agents),
     }
 
 
-def _list_webhooks(request: web.Request, served: Served) -> list[tuple[str, str, list[str]]]:
-    """Return the alias, the URL and the references to secrets of each agent made for webhooks."""
+async def _list_webhooks(request: web.Request, served: Served) -> list[dict[str, Any]]:
+    """Return each agent made for webhooks: its alias, URL, and references without a value."""
     base = f"{find_public_url(request)}/webhooks/{served.deployed.uid}"
     agents = [one for one in list_receivers(served.agents.values()) if _is_for_webhooks(one)]
     return [
-        (
-            one.agent.alias,
-            f"{base}/{quote(one.agent.alias)}",
-            [place for place in (*one.secrets, one.token, one.verify) if place],
-        )
+        {
+            "alias": one.agent.alias,
+            "url": f"{base}/{quote(one.agent.alias)}",
+            "is_guarded": bool(one.secrets or one.token),
+            "missing": await _list_missing(request, one),
+        }
         for one in agents[:MAX_URLS]
     ]
+
+
+async def _list_missing(request: web.Request, one: CheckedAgent) -> list[tuple[str, str]]:
+    """Return the references of an agent that have no value, each with its key in the bundle."""
+    places = [(place, "wf_webhook_secret") for place in one.secrets]
+    places += [(one.token, "wf_webhook_token"), (one.verify, "wf_webhook_verify")]
+    missing = []
+    for place, key in places:
+        if not place:
+            continue
+        try:
+            await get_services(request).secrets.resolve(place)
+        except LookupError:
+            missing.append((place, key))
+    return missing
 
 
 def _is_for_webhooks(one: CheckedAgent) -> bool:

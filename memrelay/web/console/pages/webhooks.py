@@ -1,11 +1,12 @@
 """The page "Webhooks": URLs of agents to paste at senders, the last requests, and endpoints."""
 
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 
 from aiohttp import web
 
 from memrelay.memory.engine.models import load, models
+from memrelay.pipelines.checked import CheckedAgent
 from memrelay.web.api.answers import parse_numeric_cursor
 from memrelay.web.api.directory import Served
 from memrelay.web.console.frame import Page, PageRoutes
@@ -20,6 +21,12 @@ ERRORS = {404: "There is no such pipeline or agent."}
 SCHEMAS = {"cursor": NUMERIC_CURSOR_SCHEMA}
 # Agents, and requests of all of them together.
 PAGE_SIZE, MAX_SHOWN = 20, 200
+# Hosts that only this machine reaches.
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
+LOOPBACK_NOTE = (
+    "Services on the internet cannot reach {}: give this server a public address, or use a tunnel, "
+    "and set web.public_url to that address."
+)
 # The model of the endpoints, and the function that lists them.
 ENDPOINTS = "memrelay.memory.models.endpoints"
 LIST_ENDPOINTS = "memrelay.web.console.pages.endpoints:list_endpoints"
@@ -42,11 +49,23 @@ async def webhooks_rows(request: web.Request, served: Served) -> dict[str, Any]:
     return await _list_webhooks(request, served)
 
 
+def _is_made(agent: CheckedAgent) -> bool:
+    """Return whether an agent has a sender or a secret for webhooks."""
+    return agent.sender is not None or agent.is_guarded
+
+
+def describe_reach(request: web.Request) -> dict[str, Any]:
+    """Return the template values about a URL that only this machine reaches."""
+    host = urlsplit(find_public_url(request)).hostname or ""
+    return {"is_loopback": host in LOOPBACK, "loopback_note": LOOPBACK_NOTE.format(host)}
+
+
 async def _list_webhooks(request: web.Request, served: Served) -> dict[str, Any]:
     """Return the template values of the page. Raises BadRequest, NotFound and BusError."""
     agents, alias = list_receivers(served.agents.values()), request.query.get("agent", "")
     if alias:
         agents = [served.get_agent(alias)]
+    agents = sorted(agents, key=lambda one: not _is_made(one))
     start = parse_numeric_cursor(request.query.get("cursor") or "0", len(agents))
     end = start + PAGE_SIZE
     items = await describe_webhooks(
@@ -58,7 +77,12 @@ async def _list_webhooks(request: web.Request, served: Served) -> dict[str, Any]
     )
     rows = [row | {"agent": item["agent"]} for item in items for row in item["requests"]]
     rows.sort(key=lambda row: row["at"], reverse=True)
+    # Agents made for webhooks come first; each other agent takes messages with a key.
+    made = {one.agent.alias for one in agents if _is_made(one)}
     return {
+        "made": [one for one in items if one["agent"] in made],
+        "others": [one for one in items if one["agent"] not in made],
+        **describe_reach(request),
         "items": items,
         "rows": rows[:MAX_SHOWN],
         "alias": alias,
