@@ -192,8 +192,9 @@ def make_bars(timeline: Timeline) -> list[Bar]:
 class Node(NamedTuple):
     """A message and its answers.
 
-    `whole` is its text if `text` is the beginning, "" if the page has no room for it. `at` is when it was published, after the arrival. `ran` is how long its block ran in the
-    timeline, "" if that is not known.
+    `whole` is its text if `text` is the beginning, "" if the page has no room for it. `at` is
+    when it was published, after the arrival. `ran` is how long its block ran in the timeline,
+    "" if that is not known.
     """
 
     message: Published
