@@ -3003,6 +3003,23 @@ export interface paths {
         patch: operations["rules.update"];
         trace?: never;
     };
+    "/v1/pipelines/{uid}/secrets/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /** Store a secret in `secrets.folder` of this server, for bundles of this pipeline. */
+        put: operations["pipelines.put_secret"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/pipelines/{uid}/stores": {
         parameters: {
             query?: never;
@@ -5152,10 +5169,11 @@ export interface components {
             items: components["schemas"]["FactView"][];
         };
         /**
-         * @description A message that a search found. `state` is processed, waiting, parked or failed.
+         * @description A message that a search found. `state` is processed, waiting, parked, failed or send_failed.
          *
          *     `entry` is the message whose trace has it, empty for one of another pipeline. `reason` and
-         *     `dead_letter` belong to a failed message.
+         *     `dead_letter` belong to a failed message; `reason` also to the answer of a failed request.
+         *     `took_ms` is the time from the arrival of the first message, null if it is not known.
          */
         FoundMessage: {
             /** From */
@@ -5180,6 +5198,8 @@ export interface components {
             reason: string;
             /** Dead Letter */
             dead_letter: string | null;
+            /** Took Ms */
+            took_ms: number | null;
         };
         /**
          * @description A part of the messages that match. `looked` messages were read, the last one of `oldest_at`.
@@ -6587,6 +6607,8 @@ export interface components {
             searches: number;
             /** Retried */
             retried: number;
+            /** Failed Sends */
+            failed_sends: number;
             /** Waiting */
             waiting: number;
             /** Deferred Calls */
@@ -7158,7 +7180,8 @@ export interface components {
         /**
          * @description Recorded figures. The lists in `figures` have a value for each time in `at`.
          *
-         *     `done`, `dead`, `changes`, `searches`, `delivered`, `undelivered` and `seconds` are counts and
+         *     `done`, `dead`, `changes`, `searches`, `delivered`, `undelivered`, `unsent` (failed sends),
+         *     `refused` (refused webhooks) and `seconds` are counts and
          *     times of the step; the others are its highest value, and of `disk_free_bytes` its lowest.
          */
         RecordedFigures: {
@@ -7446,6 +7469,28 @@ export interface components {
             code: string;
             /** Message */
             message: string;
+        };
+        /** @description The stored secret: what a bundle names it, and its value if the server has made it. */
+        SecretStored: {
+            /** Reference */
+            reference: string;
+            /** Value */
+            value?: string;
+        };
+        /**
+         * @description A secret to store. `value` is one line. Without it, the server makes a random secret: a
+         *     token, or `whsec_<base64>` for the form `standard`. `replace` allows to overwrite a secret.
+         */
+        SecretToStore: {
+            /** Value */
+            value?: string;
+            /**
+             * Form
+             * @enum {string}
+             */
+            form?: "text" | "standard";
+            /** Replace */
+            replace?: boolean;
         };
         /** @description The sessions of a day, the last active first. */
         SessionList: {
@@ -17334,7 +17379,7 @@ export interface operations {
                 text?: string;
                 /** @description The alias or name of the agent that published it or failed, or another sender. */
                 agent?: string;
-                /** @description processed, waiting, parked (because of `wf_flow`) or failed. */
+                /** @description processed, waiting, parked (because of `wf_flow`), failed, or send_failed: the answer to a request of `http_request` or `webhook_send` that failed. */
                 state?: string;
                 /** @description Only messages on this swarm. */
                 swarm?: string;
@@ -17342,6 +17387,8 @@ export interface operations {
                 since?: string;
                 /** @description Only messages before then. */
                 until?: string;
+                /** @description Only messages that were published at least so many ms after the arrival of the first one. */
+                took_ms?: string;
                 /** @description The time zone of times without an offset, such as Europe/Berlin; UTC by default. */
                 zone?: string;
                 /** @description The maximum number of items. */
@@ -21512,6 +21559,36 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ReviewPending"] | components["schemas"]["Dropped"];
+                };
+            };
+        };
+    };
+    "pipelines.put_secret": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The pipeline's uid. */
+                uid: string;
+                /** @description The file's name. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        /** @description The value; without one, the server makes a random secret. */
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SecretToStore"];
+            };
+        };
+        responses: {
+            /** @description The secret is stored. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SecretStored"];
                 };
             };
         };

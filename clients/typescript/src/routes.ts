@@ -36,7 +36,7 @@ export const ROUTES: Record<string, Record<string, string>> = {
   memory_tool: { read: "", write: "!" },
   message_timings: { list: "" },
   messages: { read: "GET /swarms/{swarm}/messages", search: "GET /messages", send: "!POST /swarms/{swarm}/messages" },
-  pipelines: { asyncapi: "GET /asyncapi.json", check_only: "!POST /check", create: "!POST /v1/pipelines", list_all: "GET /v1/pipelines", remove: "!DELETE ", replace: "!PUT ", rollback: "!POST /rollback", show: "GET ", versions: "GET /versions" },
+  pipelines: { asyncapi: "GET /asyncapi.json", check_only: "!POST /check", create: "!POST /v1/pipelines", list_all: "GET /v1/pipelines", put_secret: "!PUT /secrets/{name}", remove: "!DELETE ", replace: "!PUT ", rollback: "!POST /rollback", show: "GET ", versions: "GET /versions" },
   policies: { apply: "!", delete: "!", list: "", scan: "", set: "!", test: "", verdicts: "" },
   procedures: { delete_many: "!", get: "id", list: "", match: "", retire: "!id", save: "!", use: "!id" },
   receipts: { get: "id", list: "" },

@@ -5,7 +5,6 @@ from typing import Any, NamedTuple
 
 from aiohttp import web
 
-from memrelay.blocks.json_match import JsonMatchArgs
 from memrelay.pipelines.bundle import accepts
 from memrelay.pipelines.checked import CheckedAgent
 from memrelay.web.api.directory import Served
@@ -15,6 +14,9 @@ from memrelay.web.webhooks.requests import MAX_ROWS, describe_webhooks, list_rec
 
 # Agents whose webhooks are looked at, and agents that are shown.
 MAX_WEBHOOKS, MAX_HEARERS = 50, 20
+
+# The block whose `expression` is a condition.
+CONDITION_BLOCK = "json_match"
 
 
 class Hearer(NamedTuple):
@@ -45,8 +47,8 @@ def find_hearers(served: Served, messages: Sequence[Published], alias: str) -> l
 
 def _describe(one: CheckedAgent) -> Hearer:
     place = one.agent.name, one.agent.alias, one.block.name
-    if isinstance(one.args, JsonMatchArgs):
-        return Hearer(*place, one.args.expression)
+    if one.block.name == CONDITION_BLOCK:
+        return Hearer(*place, getattr(one.args, "expression", ""))
     selector = one.args.selector
     return Hearer(*place, selector.pattern.source, True) if selector is not None else Hearer(*place)
 

@@ -11,6 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 STEPS = 70
+# So many entities fill the picture.
+MANY = 20
 Floats = NDArray[np.float64]
 
 
@@ -32,7 +34,10 @@ def place(
         length = np.hypot(move_x, move_y) + 1e-9
         most = np.minimum(length, 0.12 * (1 - step / STEPS)) / length
         x, y = x + move_x * most, y + move_y * most
-    return list(zip(_scale(x, width, margin), _scale(y, height, margin), strict=True))
+    # Few entities stay near the middle.
+    share = min(1.0, 0.3 + len(ids) / MANY)
+    places = _scale(x, width, margin, share), _scale(y, height, margin, share)
+    return list(zip(*places, strict=True))
 
 
 def _begin(ids: tuple[str, ...]) -> tuple[Floats, Floats]:
@@ -67,9 +72,10 @@ def _push(x: Floats, y: Floats, edges: NDArray[np.intp], spread: float) -> tuple
     return move_x, move_y
 
 
-def _scale(values: Floats, size: int, margin: int) -> list[int]:
+def _scale(values: Floats, size: int, margin: int, share: float) -> list[int]:
     low, span = float(values.min()), float(np.ptp(values))
     if span < 1e-9:
         return [size // 2] * len(values)
-    inner = size - 2 * margin
-    return [round(margin + inner * (float(one) - low) / span) for one in values]
+    inner = (size - 2 * margin) * share
+    first = (size - inner) / 2
+    return [round(first + inner * (float(one) - low) / span) for one in values]

@@ -405,7 +405,12 @@ async def _list_steps(request: web.Request, *, has_captured: bool) -> list[StepT
     uses_mcp = request.config_dict[APPLICATIONS].was_used or has_searched
     new = "/pipelines/new" if "deploy" in caller.scopes else ""
     return [
-        StepToDo("Make a pipeline", "from a template or a file", new, bool(rows)),
+        StepToDo(
+            "Make a pipeline",
+            f"made: {rows[0]['name'][:60]}" if rows else "from a template or a file",
+            new,
+            bool(rows),
+        ),
         StepToDo("Send a message", "in the chat of a pipeline", first, has_messages),
         StepToDo(
             "Connect an assistant",

@@ -40,8 +40,8 @@ PAGE = Page("Message trace", "/pipelines/{uid}/messages/{entry}", parent="Messag
 routes = PageRoutes(PAGE)
 MAX_NODES = 150
 MAX_RECORDS = 100
-# Characters of a message, and of a record.
-MAX_CHARACTERS = 300
+# Characters of a message, and of the whole texts of all messages.
+MAX_CHARACTERS, MAX_WHOLE = 300, 40_000
 # Deeper messages are drawn at this level.
 MAX_DEPTH = 24
 # Records that a message links to; the table lists all.
@@ -192,12 +192,14 @@ def make_bars(timeline: Timeline) -> list[Bar]:
 class Node(NamedTuple):
     """A message and its answers.
 
-    `at` is when it was published, after the arrival. `ran` is how long its block ran in the
-    timeline, "" if that is not known.
+    `whole` is its text if `text` is the beginning, "" if the page has no room for it. `at` is
+    when it was published, after the arrival. `ran` is how long its block ran in the timeline,
+    "" if that is not known.
     """
 
     message: Published
     text: str
+    whole: str
     hidden: int
     at: str
     ran: str
@@ -213,12 +215,15 @@ def make_nodes(
 ) -> list[Node]:
     """Return the trees of the messages that answer no other one."""
     nodes, roots, depths = dict[str, Node](), list[Node](), dict[str, int]()
-    runs = _list_runs(timeline)
+    runs, room = _list_runs(timeline), MAX_WHOLE
     written = _group_by_agent(records)
     for message in messages[:MAX_NODES]:
+        whole = message.text if MAX_CHARACTERS < len(message.text) <= room else ""
+        room -= len(whole)
         node = Node(
             message,
             message.text[:MAX_CHARACTERS],
+            whole,
             message.characters - len(message.text[:MAX_CHARACTERS]),
             format_ms(max(0, message.published_at_ms - arrived_ms)),
             runs[message.sender].pop(0) if message.agent and runs[message.sender] else "",

@@ -37,7 +37,7 @@ from memrelay.web.openapi.route_docs import documented
 from memrelay.web.server.errors import BadRequest
 
 PAGE = Page("People", "/pipelines/{uid}/people", menu="pipeline", order=21, parent="Pipelines")
-SORTS = {"user": "People", "agent": "Agents", "thread": "Threads"}
+SORTS = {"user": "People", "thread": "Threads", "agent": "Agents"}
 QUERY = {
     "sort": f"What to show: {', '.join(SORTS)}.",
     "of": "A user, an agent, a thread or a part of a view: show everything about it.",
