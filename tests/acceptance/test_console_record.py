@@ -108,7 +108,7 @@ def test_a_note_is_edited_in_place_and_restored(
         expect(history.locator("del")).to_have_text("[deleted: 3pm]", timeout=SOON_MS)
         expect(history.locator("ins")).to_have_text("[added: 4pm]")
         expect(history.locator("tbody tr").first).to_have_text(
-            re.compile(r"2\s+edited current\s+http\s+[\d:]+ UTC\s+Ada is late")
+            re.compile(r"2\s+edited current\s+console\s+[\d:]+ UTC\s+Ada is late")
         )
         expect(listing.get_by_role("link", name="4pm")).to_be_visible(timeout=SOON_MS)
         expect(page.get_by_role("button", name="Edit")).to_be_focused()
