@@ -41,7 +41,7 @@ routes = PageRoutes(PAGE)
 MAX_NODES = 150
 MAX_RECORDS = 100
 # Characters of a message, and of the whole texts of all messages.
-MAX_CHARACTERS, MAX_WHOLE = 300, 40_000
+MAX_CHARACTERS, MAX_WHOLE = 300, 20_000
 # Deeper messages are drawn at this level.
 MAX_DEPTH = 24
 # Records that a message links to; the table lists all.
