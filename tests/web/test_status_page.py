@@ -74,6 +74,11 @@ def test_a_caller_without_a_key_gets_the_answer_that_suits_it() -> None:
         mine, other = web_system.deploy_unserved(), web_system.deploy_unserved()
         key = make_key(web_system.system.root, "read", pipelines=(mine,))
         wait_for(lambda: web_system.get("/status").status == 401, "a key is required")
+        # The server keeps the status of its start for a second.
+        wait_for(
+            lambda: mine.encode() in ask(web_system.url, "GET", "/status", b"", key.headers).body,
+            "the status has the pipeline",
+        )
         to_browser = ask(web_system.url, "GET", "/status", b"", {"Accept": BROWSER})
         page = ask(web_system.url, "GET", "/status", b"", key.headers | {"Accept": BROWSER})
         part = ask(web_system.url, "GET", "/status/parts", b"", key.headers)
