@@ -76,7 +76,9 @@ def test_a_caller_without_a_key_gets_the_answer_that_suits_it() -> None:
         wait_for(lambda: web_system.get("/status").status == 401, "a key is required")
         # The server keeps the status of its start for a second.
         wait_for(
-            lambda: mine.encode() in ask(web_system.url, "GET", "/status", b"", key.headers).body,
+            lambda: (
+                mine.encode() in ask(web_system.url, "GET", "/status/parts", b"", key.headers).body
+            ),
             "the status has the pipeline",
         )
         to_browser = ask(web_system.url, "GET", "/status", b"", {"Accept": BROWSER})
