@@ -87,13 +87,18 @@
   // Elements with the same id stay, and so do rows with the same first link.
   function morph(target, content) {
     if (!target) return;
-    for (const tree of [target, content]) tree.querySelectorAll("[data-row]:not([id])").forEach(identify);
+    identifyRows(target);
+    identifyRows(content);
     Idiomorph.morph(target, [...content.childNodes], { morphStyle: "innerHTML", ignoreActiveValue: true, callbacks: { beforeAttributeUpdated: isServers } });
   }
 
-  function identify(row) {
-    const link = row.querySelector("a[href]")?.getAttribute("href");
-    if (link) row.id = `row:${encodeURIComponent(link)}`;
+  function identifyRows(tree) {
+    const counts = new Map();   // link -> how many rows begin with it
+    for (const row of tree.querySelectorAll("[data-row]:is(:not([id]), [id^='row:'])")) {
+      const link = row.querySelector("a[href]")?.getAttribute("href"), count = (counts.get(link) ?? 0) + 1;
+      counts.set(link, count);
+      if (link) row.id = `row:${count}:${encodeURIComponent(link)}`;
+    }
   }
 
   // Whether the server decides about an attribute: the user opens and closes details.
