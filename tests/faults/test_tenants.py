@@ -249,18 +249,20 @@ def make_bundle_body(dice: random.Random, uid: str) -> bytes:
 
 
 def twin_of(request: Request) -> Request:
-    """Return the same call for the unused UID."""
+    """Return the same call for the unused UID, with a message id of its own."""
     target, body = (
         request.target.replace(OTHER, GHOST),
         request.body.replace(OTHER.encode(), GHOST.encode()),
     )
-    return request._replace(target=target, body=body)
+    head = tuple(line.replace("webhook-id: m1", "webhook-id: m2") for line in request.head)
+    return request._replace(target=target, head=head, body=body)
 
 
 def steady(response: Response) -> tuple[int, bytes, bytes]:
     """Return an answer with the unused UID and without times."""
     head, body = (
-        MOMENT.sub(b"TIME", part.replace(OTHER.encode(), GHOST.encode())) for part in response[1:]
+        MOMENT.sub(b"TIME", part.replace(OTHER.encode(), GHOST.encode())).replace(b"'m1'", b"'m2'")
+        for part in response[1:]
     )
     return response.status, head, body
 

@@ -74,7 +74,7 @@ IN_FILES = {
     "templates/fragments/status.html": ("No workers are running.",),
     "templates/fragments/trace.html": (
         "Incomplete: older messages were trimmed from the log.",
-        "No results and no records.",
+        "No results and no records",
     ),
     "templates/named_memory.html": (">Move<", '"Split"'),
 }  # fmt: skip

@@ -13,6 +13,7 @@ from memrelay.web.trace.messages import (
     parse_step,
     place_in_tree,
 )
+from memrelay.web.trace.timeline import Timeline
 from tests.support.bundles import Json, make_agent, make_bundle, make_commands
 
 ENTRY, UID = "1780000000000-0", "tea"
@@ -117,7 +118,11 @@ def test_a_long_chain_is_drawn_with_bounded_depth() -> None:
     bundle = check(make_bundle(UID, agent)).accepted()
     chain = [make_published(".0", "User"), *[make_published(f".{n}", "a") for n in range(1, 60)]]
 
-    nodes, depth, count = make_nodes(place_in_tree(chain, bundle.agents), []), 0, 0
+    nodes, depth, count = (
+        make_nodes(place_in_tree(chain, bundle.agents), [], Timeline([], 0, ""), 0),
+        0,
+        0,
+    )
     while nodes:
         depth, count = depth + 1, count + len(nodes)
         nodes = [answer for node in nodes for answer in node.answers]

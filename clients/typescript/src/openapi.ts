@@ -3011,7 +3011,7 @@ export interface paths {
             cookie?: never;
         };
         get?: never;
-        /** Store a secret in `secrets.folder` of this server, for bundles of this pipeline. */
+        /** Store a secret for bundles of this pipeline, in `secrets.folder` of this server. */
         put: operations["pipelines.put_secret"];
         post?: never;
         delete?: never;

@@ -49,7 +49,7 @@ class _Given(Struct, forbid_unknown_fields=True):
 )
 @requires("admin")
 async def put_secret(request: web.Request) -> web.Response:
-    """Store a secret in `secrets.folder` of this server, for bundles of this pipeline.
+    """Store a secret for bundles of this pipeline, in `secrets.folder` of this server.
 
     A bundle names it by `reference`. The answer has `value` only if the server has made it.
     """

@@ -141,7 +141,7 @@ async def _read_part(
         return part
     given = {"name": subject.name, "sort": subject.sort, "kind": kind, "limit": PAGE_SIZE}
     call = Call("records.timeline", given | {"cursor": part.start}, part.store)
-    answer = await ask_refusable(request, subject.uid, call, Unprocessable)
+    (answer,) = await ask(request, subject.uid, call)
     if answer.output is None:
         return replace(part, fault=answer.fault)
     items, last = answer.output["items"], answer.output["next_cursor"] or END

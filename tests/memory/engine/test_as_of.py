@@ -42,6 +42,7 @@ RECORDS = "SELECT * FROM records ORDER BY row"
 VERSIONS = "SELECT * FROM versions ORDER BY n"
 # Makes a file as an earlier version wrote it.
 UNDO_MIGRATION = """
+DROP INDEX records_owner;
 DROP TABLE memory_versions;
 ALTER TABLE memories DROP COLUMN born;
 DROP TABLE IF EXISTS receipts;

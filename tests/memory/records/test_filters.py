@@ -295,4 +295,5 @@ def test_exact_conditions_use_the_indexes(store: Store) -> None:
     assert "USING INDEX records_kind " in plan(kind={"in": ["x", "y"]})
     assert "records_scope_kind (scope=? AND kind=?)" in plan(scope={"eq": "s"}, kind={"in": ["x"]})
     assert "records_thread" in plan(thread={"eq": "t"}) and "autoindex" in plan(guid={"in": ["x"]})
-    assert "SCAN r" in plan(owner={"eq": "x"})
+    assert "records_owner" in plan(owner={"eq": "x"})
+    assert "SCAN r" in plan(source={"eq": "x"})

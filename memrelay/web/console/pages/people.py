@@ -110,6 +110,8 @@ async def people(request: web.Request) -> web.Response:
 async def people_timeline(request: web.Request, served: Served) -> Json:
     """Return the timeline of a user, an agent or a thread."""
     query, subject = _parse(request, served.deployed.uid)
+    if not subject.name:
+        raise BadRequest("Name the user, agent or thread with `of`.")
     timeline = await read_timeline(request, served, subject, query["kind"], query["cursor"])
     refuse_fault("; ".join(timeline.faults))
     return _list_common(subject.uid, query) | {"subject": subject, "timeline": timeline}
