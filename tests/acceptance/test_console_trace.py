@@ -128,4 +128,4 @@ def test_a_failed_message_is_listed_and_a_trimmed_trace_says_so(browser: Browser
             expect(page.locator("main")).to_contain_text("tea")
             assert overflow(page) <= 0
             page.goto(f"{web_system.url}/pipelines/{uid}/messages/1780000000000-0")
-            expect(page.locator(".empty")).to_have_text("No results and no records.")
+            expect(page.locator(".empty")).to_have_text("No results and no records")
