@@ -26,7 +26,7 @@ pytestmark = pytest.mark.slow
 
 WIDTHS = (320, 1280, 1600)
 # Pages that show no data, or data of several routes.
-WITHOUT_JSON = {"Find", "API reference", "API group", "Agent memory", "Replay", "Tests", "Undo"}
+WITHOUT_JSON = {"Find", "API reference", "API group", "Agent memory", "Captured", "Replay", "Tests"}
 USAGE = "/delete GUID forgets the record with this guid."
 # The smallest side of a link or button that a finger hits.
 TAP_PX = 24
