@@ -323,7 +323,8 @@ def make_app(services: Services) -> web.Application:
         Bus(services.requester, services.channels, services.options.call_timeout_s)
     )
     app[STATUS] = CachedRead(partial(read_status, services.catalog, services.line))
-    app[FIGURES] = Figures(services.catalog.root, services.catalog)
+    recorder = Recorder(services.catalog.root, partial(read_recorded, app))
+    app[FIGURES] = Figures(services.catalog.root, services.catalog, recorder)
     app[TEMPLATES] = make_templates(options.base_path)
     app[STATES] = PipelineStates(services.line, services.catalog)
     app[PAGES] = index_pages([*pages.ALL, documents.PAGE])
@@ -353,17 +354,16 @@ def make_app(services: Services) -> web.Application:
     return app
 
 
+async def read_recorded(app: web.Application) -> dict[str, Any]:
+    """Return the status to record."""
+    # Only this process knows them: of several web servers, the one that records.
+    refused = app[SERVICES].webhook_requests.count_refused()
+    return await app[STATUS].get() | {"refused_webhooks": refused}
+
+
 async def record_figures(app: web.Application) -> AsyncIterator[None]:
     """Record the figures while the application runs."""
-    services = app[SERVICES]
-
-    async def read() -> dict[str, Any]:
-        # Only this process knows them: of several web servers, the one that records.
-        refused = services.webhook_requests.count_refused()
-        return await app[STATUS].get() | {"refused_webhooks": refused}
-
-    recorder = Recorder(services.catalog.root, read)
-    running = asyncio.create_task(recorder.run())
+    running = asyncio.create_task(app[FIGURES].recorder.run())
     yield
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)

@@ -41,4 +41,4 @@ async def answer_figures(request: web.Request, span: str, uid: str = "") -> web.
     async def make() -> web.Response:
         return render(request, "fragments/figures.html", **await figure_values(request, span, uid))
 
-    return await answer_changed(request, request.config_dict[FIGURES].minute, make)
+    return await answer_changed(request, request.config_dict[FIGURES].state, make)

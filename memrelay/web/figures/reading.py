@@ -1,4 +1,4 @@
-"""Reads of the recorded figures, shared by all pages of a minute."""
+"""Reads of the recorded figures, shared by all pages until there are new ones."""
 
 import asyncio
 import time
@@ -16,6 +16,7 @@ from memrelay.memory.control.figures_file import SPANS, FiguresFile, Mark, Step,
 from memrelay.memory.errors import StoreBroken, StoreBusy
 from memrelay.web.auth.authorizer import Caller
 from memrelay.web.figures.differences import ALL, combine
+from memrelay.web.figures.recorder import Recorder
 
 # Recorded ten-minute steps that a figure needs before it has a normal value: six hours.
 MIN_POINTS = 36
@@ -41,25 +42,31 @@ class Recorded(NamedTuple):
 
 
 class Figures:
-    """The figures in the file of a memory root. `clock` returns Unix seconds.
+    """The figures of a memory root: those in the file, and the last minute of the recorder of this
+    process. `clock` returns Unix seconds.
 
     A file that cannot be read is like an empty one: the recorder reports the fault.
     """
 
     def __init__(
-        self, root: Path, catalog: Catalog, clock: Callable[[], float] = time.time
+        self,
+        root: Path,
+        catalog: Catalog,
+        recorder: Recorder,
+        clock: Callable[[], float] = time.time,
     ) -> None:
-        self._file, self._catalog, self._clock = FiguresFile(root), catalog, clock
+        self._file, self._catalog, self.recorder = FiguresFile(root), catalog, recorder
+        self._clock = clock
         self._cache: dict[tuple[Any, ...], Any] = {}
-        self._minute = 0
+        self._state = (0, 0)
 
     @property
-    def minute(self) -> int:
-        """Return a number that changes when a page of figures may have changed.
+    def state(self) -> tuple[int, int]:
+        """Return numbers that change when a page of figures may have changed.
 
-        The last minute is written some seconds after its end.
+        A minute is written some seconds after its end.
         """
-        return int((self._clock() - 15) // 60)
+        return int((self._clock() - 15) // 60), self.recorder.uses
 
     async def read(self, span: str, caller: Caller, uid: str = "") -> Recorded:
         """Return the figures that a caller may see: of a pipeline, or of all its pipelines."""
@@ -87,9 +94,9 @@ class Figures:
     async def share(
         self, name: str, caller: Caller, make: Callable[[], Coroutine[Any, Any, Any]]
     ) -> Any:
-        """Return what `make` makes of the figures that a caller sees, once a minute."""
+        """Return what `make` makes of the figures that a caller sees, once for each state."""
         key = (name, *(await self._choose(caller, "")))
-        self._begin_minute()
+        self._forget_earlier()
         cache = self._cache
         if key not in cache:
             cache[key] = await make()
@@ -105,10 +112,11 @@ class Figures:
         """Return the series with the figures that a caller wants, of those that are recorded."""
 
         def read() -> list[str]:
+            last = self.recorder.last[1]
             try:
-                return self._file.list_series()
+                return list(dict.fromkeys([*self._file.list_series(), *last]))
             except (StoreBusy, StoreBroken, OSError):
-                return []
+                return list(last)
 
         if caller.sees_all and not uid:
             return [ALL]
@@ -123,7 +131,12 @@ class Figures:
         """Return the steps of the span, added up for several series."""
         since = int(self._clock()) - SPANS[span].length_s
         try:
-            found = [self._file.read(span, name, since) for name in series]
+            found = [
+                self._add_last(name, self._file.read(span, name, since))
+                if span == "day"
+                else self._file.read(span, name, since)
+                for name in series
+            ]
         except (StoreBusy, StoreBroken, OSError):
             return []
         if len(found) == 1:
@@ -132,6 +145,12 @@ class Figures:
         for at, step in (one for steps in found for one in steps):
             by_time[at].append(step)
         return [(at, combine(steps)) for at, steps in sorted(by_time.items())]
+
+    def _add_last(self, series: str, steps: Steps) -> Steps:
+        """Return the steps with that of the last minute, if the file does not have it."""
+        minute, by_series = self.recorder.last
+        is_new = series in by_series and not (steps and steps[-1][0] >= minute)
+        return [*steps, (minute, by_series[series])] if is_new else steps
 
     async def _read_marks(self, uid: str, caller: Caller) -> list[Mark]:
         """Return the restarts and backups of the week, and the deploys that the caller sees.
@@ -161,17 +180,17 @@ class Figures:
         return sorted(marks)
 
     async def _cached(self, key: tuple[Any, ...], read: Callable[[], Any]) -> Any:
-        """Return the result of a read of the file, which is shared within a minute."""
-        self._begin_minute()
+        """Return the result of a read of the file, which is shared while the state is the same."""
+        self._forget_earlier()
         cache = self._cache
         if key not in cache:
             cache[key] = await asyncio.to_thread(read)
         return cache[key]
 
-    def _begin_minute(self) -> None:
-        """Forget what was read before this minute."""
-        if self.minute != self._minute or len(self._cache) >= MAX_CACHED:
-            self._minute, self._cache = self.minute, {}
+    def _forget_earlier(self) -> None:
+        """Forget what was read in another state."""
+        if self.state != self._state or len(self._cache) >= MAX_CACHED:
+            self._state, self._cache = self.state, {}
 
 
 FIGURES = web.AppKey("figures", Figures)

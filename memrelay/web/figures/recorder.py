@@ -14,7 +14,7 @@ from typing import Any
 
 from memrelay.bus.errors import BusError
 from memrelay.logs import get_logger
-from memrelay.memory.control.figures_file import FiguresFile, Mark
+from memrelay.memory.control.figures_file import FiguresFile, Mark, Step
 from memrelay.memory.errors import StoreBroken, StoreBusy
 from memrelay.web.figures.differences import ALL, OTHERS, Differences, combine, merge_all
 
@@ -49,7 +49,10 @@ class Recorder:
         self._differences = Differences()
         self._named: set[str] | None = None
         self._sampled_at = clock()
-        self._minute, self._steps = int(clock() // MINUTE_S), dict[str, Mapping[str, float]]()
+        # The last minute and its figures by series, until its last sample. It may not be written.
+        self.last: tuple[int, Mapping[str, Step]] = (_find_minute(clock()), {})
+        # How often a pipeline was used since a sample.
+        self.uses = 0
         self._marks = {Mark(int(clock()), "restart", "web server")}
         self._fault = ""
 
@@ -86,19 +89,21 @@ class Recorder:
             if self._named is None:
                 self._named = set(await self._attempt(self._file.list_series) or ()) - {ALL, OTHERS}
             found = self._select(found)
-        minute = int(now // MINUTE_S)
-        if minute != self._minute:
+        minute = _find_minute(now)
+        if minute != self.last[0]:
             await self._write()
-            self._minute, self._steps = minute, {}
-        self._steps = merge_all(self._steps, found)
+            self.last = minute, {}
+        self.last = minute, merge_all(self.last[1], found)
+        self.uses += any(map(_is_used, found.values()))
 
     async def _write(self) -> None:
         """Write the minute. If that fails, its figures are lost, and its marks wait."""
-        if not self._steps:
+        minute, steps = self.last
+        if not steps:
             return
 
         def add() -> bool:
-            self._file.add({self._minute * MINUTE_S: self._steps}, sorted(self._marks))
+            self._file.add({minute: steps}, sorted(self._marks))
             return True
 
         if await self._attempt(add):
@@ -128,12 +133,20 @@ class Recorder:
         named = self._named if self._named is not None else set()
         named.intersection_update(found)
         for uid, step in found.items():
-            is_used = any(step.get(name) for name in ACTIVITY)
-            if uid != ALL and is_used and len(named) < MAX_PIPELINES:
+            if uid != ALL and _is_used(step) and len(named) < MAX_PIPELINES:
                 named.add(uid)
         others = [step for uid, step in found.items() if uid != ALL and uid not in named]
         selected = {uid: step for uid, step in found.items() if uid == ALL or uid in named}
         return selected | ({OTHERS: combine(others)} if others else {})
+
+
+def _find_minute(now: float) -> int:
+    """Return when the minute of a time began. Both in Unix seconds."""
+    return int(now // MINUTE_S) * MINUTE_S
+
+
+def _is_used(step: Step) -> bool:
+    return any(step.get(name) for name in ACTIVITY)
 
 
 def _take_lock(file: Path) -> int | None:

@@ -12,9 +12,12 @@ from typing import Any
 import pytest
 
 from memrelay.bus.errors import BusUnavailable
+from memrelay.memory.control.catalog import Catalog
 from memrelay.memory.control.figures_file import FIGURES, MAX_BYTES, SPANS, FiguresFile, Mark, merge
 from memrelay.memory.errors import StoreBroken, StoreBusy
+from memrelay.web.auth.authorizer import Caller
 from memrelay.web.figures.differences import ALL, OTHERS, Differences, find_quantile
+from memrelay.web.figures.reading import Figures
 from memrelay.web.figures.recorder import LOCK, MAX_PIPELINES, Recorder
 from tests.support.figures import START, Recording, make_row, make_status
 from tests.support.waiting import wait_for
@@ -277,3 +280,25 @@ def test_a_quota_of_the_file_size_ends_no_recording(tmp_path: Path) -> None:
 
     assert os.waitstatus_to_exitcode(status) == 0
     wait_for(lambda: FiguresFile(tmp_path).read("day", ALL, 0), "the first minutes are there")
+
+
+def test_the_last_minute_is_read_before_it_is_written(tmp_path: Path) -> None:
+    recording = Recording(tmp_path)
+    caller = Caller(frozenset({"read"}), frozenset({"a"}))
+
+    async def run() -> None:
+        async with Catalog(tmp_path) as catalog:
+            figures = Figures(tmp_path, catalog, recording.recorder, lambda: recording.now)
+            await recording.sample(make_status(make_row("a")))
+            await recording.sample(make_status(make_row("a", done=3)), 10.0)
+            assert (await figures.find_latest(caller))["done"] == 3
+            state = figures.state
+            await recording.sample(make_status(make_row("a", done=3)), 2.0)
+            assert figures.state == state
+
+            for _ in range(2):
+                await recording.sample(make_status(make_row("a", done=4)))
+                day = await figures.read("day", caller)
+                assert sum(step["done"] for _, step in day.steps) == 4
+
+    asyncio.run(run())

@@ -135,7 +135,7 @@ async def home(request: web.Request) -> web.Response:
 async def home_fragment(request: web.Request) -> web.Response:
     """Return what happens now and what needs a person."""
     now = await _read_now(request)
-    state = now["needs"], now["rows"], now["total"], request.config_dict[FIGURES].minute
+    state = now["needs"], now["rows"], now["total"], request.config_dict[FIGURES].state
 
     async def make() -> web.Response:
         values = now | await _list_counts(request)
