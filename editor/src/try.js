@@ -8,14 +8,15 @@ const PAUSE_MS = 280, MAX_TEXT = 2000;
 const ENDS = { done: "The test message ran to its end.", failed: "The test message failed.", stopped: "The test was stopped." };
 const still = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
 
-// The places where a message can come in: chats, webhooks, swarms.
+// The places where a message can come in: chats and webhooks in the order of the bundle, then swarms.
 function listEntrances(bundle) {
-  const agents = agentsOf(bundle), chats = agents.filter((one) => one.agent_class === CHAT && one.agent_send_swarm);
-  const hooks = agents.filter((one) => hasWebhook(one) && one.agent_alias && !isTimed(one));
-  const used = new Set(chats.map((one) => one.agent_send_swarm));
+  const agents = agentsOf(bundle), isChat = (one) => one.agent_class === CHAT && one.agent_send_swarm;
+  const isHook = (one) => hasWebhook(one) && one.agent_alias && !isTimed(one);
+  const used = new Set(agents.filter(isChat).map((one) => one.agent_send_swarm));
   return [
-    ...chats.map((one) => ({ label: `Chat on ${one.agent_send_swarm} as ${labelOf(one)}`, swarm: one.agent_send_swarm, user: nameOf(one) || "User" })),
-    ...hooks.map((one) => ({ label: `Webhook to ${one.agent_alias}`, agent: one.agent_alias, sender: typeof one.wf_webhook_sender === "string" ? one.wf_webhook_sender || "standard" : "standard" })),
+    ...agents.filter((one) => isChat(one) || isHook(one)).map((one) => isChat(one)
+      ? { label: `Chat on ${one.agent_send_swarm} as ${labelOf(one)}`, swarm: one.agent_send_swarm, user: nameOf(one) || "User" }
+      : { label: `Webhook to ${one.agent_alias}`, agent: one.agent_alias, sender: typeof one.wf_webhook_sender === "string" ? one.wf_webhook_sender || "standard" : "standard" }),
     ...listSwarms(bundle).filter((one) => !used.has(one) && agents.some((agent) => listensOn(agent) === one)).map((one) => ({ label: `Swarm ${one}`, swarm: one, user: "User" })),
   ];
 }

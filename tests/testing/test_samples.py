@@ -27,7 +27,11 @@ SECRETS = {
 SAMPLES = Path(pipelines.__path__[0])
 ISSUE = {
     "action": "opened",
-    "issue": {"title": "The kettle leaks", "html_url": "https://github.example/ada/tea/issues/7"},
+    "issue": {
+        "title": "The kettle leaks",
+        "body": "Since Monday.",
+        "html_url": "https://github.example/ada/tea/issues/7",
+    },
     "repository": {"full_name": "ada/tea"},
     "sender": {"login": "grace"},
 }
@@ -245,10 +249,10 @@ def test_chat_with_summary_works_with_and_without_a_model() -> None:
 def test_github_keeps_events_with_all_fields() -> None:
     with test_pipeline("webhooks/github") as p:
         p.webhook("github", ISSUE, event="issues")
-        (found,) = p.say("/find kettle")
+        (found,) = p.say("/find monday")
         (record,) = p.store("inbox").records.list(filter={"data.action": {"eq": "opened"}}).items
 
-        assert found.text.endswith("ada/tea: The kettle leaks\n")
+        assert found.text.endswith("ada/tea: The kettle leaks\nSince Monday.\n")
         assert record.data["sender"] == {"login": "grace"}
 
 
@@ -263,7 +267,8 @@ def test_github_to_slack_posts_new_issues_once_after_a_crash() -> None:
         (block,) = orjson.loads(posted.request["content"])["blocks"]
         assert block["text"]["text"] == "grace opened in ada/tea: The kettle leaks"
         assert block["accessory"]["url"] == ISSUE["issue"]["html_url"]  # type: ignore[index]
-        assert p.store("inbox").records.list().total == 1
+        (record,) = p.store("inbox").records.list().items
+        assert record.content == "ada/tea: The kettle leaks\nSince Monday."
 
 
 def test_slack_remembers_and_recalls_by_slash_commands() -> None:

@@ -34,7 +34,11 @@ def test_a_template_can_be_deployed_without_settings(
     checked = check(web_system, templates[name]["bundle"])
 
     assert checked["valid"], checked["faults"]
-    expected = "the server has no environment variable", 'names the store "shared/notes" shares it'
+    expected = (
+        "the server has no environment variable",
+        'names the store "shared/notes" shares it',
+        "the host is an example, and does not exist",
+    )
     assert all(any(part in one["rule"] for part in expected) for one in checked["faults"])
 
 
@@ -48,9 +52,10 @@ def test_the_check_explains_the_missing_secret_of_github(
 ) -> None:
     checked = check(web_system, templates["github_to_slack"]["bundle"])
 
-    (fault,) = checked["faults"]
+    example, fault = checked["faults"]
     assert (fault["pointer"], fault["severity"]) == ("/agents/0/wf_webhook_secret", "warning")
     assert "GITHUB_SECRET, so each webhook to this agent is refused" in fault["rule"]
+    assert example["pointer"] == "/agents/2/wf_webhook_args/url"
     assert "start the server again" in fault["suggestion"] and "file:NAME" in fault["suggestion"]
 
 

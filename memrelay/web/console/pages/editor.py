@@ -71,6 +71,7 @@ async def _list_webhooks(request: web.Request, served: Served) -> list[dict[str,
             "alias": one.agent.alias,
             "url": f"{base}/{quote(one.agent.alias)}",
             "is_guarded": bool(one.secrets or one.token),
+            "guard": "wf_webhook_secret" if one.secrets else "wf_webhook_token",
             "missing": await _list_missing(request, one),
         }
         for one in agents[:MAX_URLS]
