@@ -49,6 +49,12 @@ def uid(web_system: WebSystem) -> Iterator[str]:
     ask(web_system.url, "DELETE", f"/v1/pipelines/{deployed}")
 
 
+def open_details(page: Page) -> None:
+    closed = page.locator("main details:not([open]) > summary:visible")
+    while closed.count():
+        closed.first.click()
+
+
 def make_person(name: str = "User", swarm: str = "chat") -> Json:
     return {
         "agent_class": "chat_agent",
@@ -229,6 +235,7 @@ def test_pages_are_readable_without_javascript(
         expect(page.locator(".chat pre")).to_contain_text(
             f"curl '{web_system.url}/v1/pipelines/{uid}/swarms/chat/messages?wait=5'"
         )
+        open_details(page)
         for selector in (".stats", ".messages", "svg .box", ".agents", ".examples pre"):
             expect(page.locator(selector).first).to_be_visible()
         expect(page.locator(".copy")).to_have_count(0)
@@ -347,6 +354,7 @@ def test_each_copy_button_names_its_example(
     browser: Browser, web_system: WebSystem, uid: str
 ) -> None:
     with open_page(browser, web_system, f"/pipelines/{uid}") as page:
+        open_details(page)
         names = [button.inner_text() for button in page.get_by_role("button", name="Copy ").all()]
 
         expect(
