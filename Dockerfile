@@ -2,13 +2,13 @@
 # Memrelay in a container: docs/deployment.md.
 #
 #   docker build -t memrelay .
-#   docker build -t memrelay:slim --build-arg EMBEDDER=none .    # without the built-in embedder
+#   docker build -t memrelay:slim --build-arg EMBEDDER=none .    # without a built-in embedder
 
 # A pinned image: --build-arg PYTHON_IMAGE=python:3.12-slim@sha256:...
 ARG PYTHON_IMAGE=python:3.12-slim
 
 FROM ${PYTHON_IMAGE} AS build
-ARG EMBEDDER=local
+ARG EMBEDDER=auto
 WORKDIR /src
 COPY requirements.lock pyproject.toml ./
 COPY deploy/install.py deploy/
@@ -17,14 +17,16 @@ ENV UV_LINK_MODE=copy
 # deploy/install.py takes the hashes of requirements.lock. uv and pip stay in this stage.
 RUN --mount=type=cache,target=/root/.cache \
     case "$EMBEDDER" in \
-        local) embedder=--extra=local ;; \
-        none) embedder= ;; \
-        *) echo 'EMBEDDER must be local or none' >&2; exit 1 ;; \
+        auto) better=--extra=bge small=--extra=local ;; \
+        bge) better=--extra=bge small='' ;; \
+        local) better='' small=--extra=local ;; \
+        none) better='' small='' ;; \
+        *) echo 'EMBEDDER must be auto, bge, local or none' >&2; exit 1 ;; \
     esac && \
     python -m venv /opt/tools && \
     python -m venv --without-pip /opt/memrelay && \
     python deploy/install.py --into /opt/memrelay --tools /opt/tools --project none --group build \
-        --extra mcp --extra postgres --extra objects --extra jwt --extra seal --extra otel ${embedder:+"$embedder"}
+        --extra mcp --extra postgres --extra objects --extra jwt --extra seal --extra otel ${better:+"$better"} ${small:+"$small"}
 COPY . .
 RUN pip --python /opt/memrelay/bin/python install --no-cache-dir --no-deps --no-build-isolation .
 

@@ -18,13 +18,13 @@ PYTEST := $(BIN)/python -m pytest
 # Most tests wait for a server or a disk, so twice as many workers as processors keep both busy.
 PARALLEL := -n 4 --dist worksteal
 # Installs chosen extras and groups of pyproject.toml, with the versions and hashes of requirements.lock.
-INSTALL := deploy/install.py --into .venv --extra local --extra mcp --group checkout
+INSTALL := deploy/install.py --into .venv --extra bge --extra local --extra mcp --group checkout
 # `make test` also needs the packages of all optional parts.
 DEV := --group dev --extra agents --extra jwt --extra objects --extra otel --extra postgres --extra seal --extra wordllama
 has_chromium = { command -v chromium || command -v chromium-browser || command -v google-chrome; } >/dev/null
 apt_get = $$([ "$$(id -u)" = 0 ] || echo sudo -n) env DEBIAN_FRONTEND=noninteractive apt-get -q
 # The extras that requirements.lock holds. Each adapter has a lock of its own.
-EXTRAS := agents anthropic jwt local mcp objects otel postgres seal webhooks wordllama
+EXTRAS := agents anthropic bge jwt local mcp objects otel postgres seal webhooks wordllama
 QUERIES ?= 100000
 
 .PHONY: help up test test-all faults fuzz check lint types chromium bench bench-recall docs lock clean

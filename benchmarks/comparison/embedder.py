@@ -16,11 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memrelay.memory.search.embedding.embedder import EmbeddingOptions
-from memrelay.memory.search.embedding.local import LocalEmbedder, load
+from memrelay.memory.search.embedding.local import load
+from memrelay.memory.search.embedding.onnx_embedder import OnnxEmbedder
 
 
 @cache
-def load_embedder() -> LocalEmbedder:
+def load_embedder() -> OnnxEmbedder:
     """Return the embedder of this process, with the default number of threads."""
     return load(EmbeddingOptions(model="local"))
 

@@ -18,7 +18,7 @@ STEEPNESS, INDIVIDUAL = 1.0, 1.1
 
 
 class SyntheticVectors:
-    """An embedder with the name of the built-in model, so that the same calibration applies."""
+    """An embedder with the name of MiniLM, so that the same calibration applies."""
 
     fingerprint, calibration, waits = (
         Fingerprint("all-MiniLM-L6-v2-int8", DIMENSION, "0" * 16),
@@ -38,6 +38,8 @@ class SyntheticVectors:
             self._chance.integers(0, TOPICS, len(texts))
         ] + INDIVIDUAL * self._drawn(len(texts))
         return (made / np.linalg.norm(made, axis=1, keepdims=True)).astype(np.float32)
+
+    embed_questions = embed
 
     def _drawn(self, count: int) -> np.ndarray:
         spread = np.arange(1, DIMENSION + 1) ** -STEEPNESS

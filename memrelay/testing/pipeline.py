@@ -61,7 +61,7 @@ class Options:
     folder: Path | None = None
     now: str | datetime | None = None
     secrets: Mapping[str, str] = field(default_factory=dict)
-    embedder: Literal["none", "local"] = "none"
+    embedder: Literal["none", "auto", "local", "bge"] = "none"
     limits: WorkerLimits = field(default_factory=WorkerLimits)
 
 
@@ -393,7 +393,7 @@ def test_pipeline(
     folder: Path | None = None,
     now: str | datetime | None = None,
     secrets: Mapping[str, str] | None = None,
-    embedder: Literal["none", "local"] = "none",
+    embedder: Literal["none", "auto", "local", "bge"] = "none",
     limits: WorkerLimits | None = None,
 ) -> PipelineTest:
     """Return a pipeline that runs in this process, for `with` and `async with`.
@@ -404,8 +404,9 @@ def test_pipeline(
     `folder`, by default a temporary one, and its UID is `test`. The time begins at `now` (RFC 3339
     or a datetime with a zone; by default the present) and passes only with `advance`.
 
-    `secrets` are the values of references such as `env:GITHUB_SECRET`. With the `embedder` "local"
-    searches compare meanings too, which needs the extra `local`.
+    `secrets` are the values of references such as `env:GITHUB_SECRET`. With the `embedder` "bge" or
+    "local" searches compare meanings too, which needs the extra of that name; "auto" is the first
+    one that is installed.
 
     Raises BundleRefused with all faults of the bundle, and FileNotFoundError.
     """

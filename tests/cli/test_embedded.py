@@ -499,7 +499,7 @@ def test_without_an_embedder_only_words_are_compared(tmp_path: Path) -> None:
 
 def test_an_unknown_embedder_is_refused(tmp_path: Path) -> None:
     with (
-        pytest.raises(Refused, match='use "local", "none"'),
+        pytest.raises(Refused, match='use "bge", "local", "none"'),
         open_store(tmp_path / "notes.db", embedder="remote"),  # type: ignore[arg-type]
     ):
         pass

@@ -107,6 +107,6 @@ def test_the_image_is_installed_from_files_that_the_build_has() -> None:
     extras = re.findall(r"--extra[ =](\w+)", dockerfile)
 
     assert set(extras) <= set(PROJECT["project"]["optional-dependencies"])
-    assert "local" in extras
+    assert {"bge", "local"} <= set(extras)
     for name in ("requirements.lock", "pyproject.toml", "deploy/install.py"):
         assert f"!{name}" in ignored

@@ -490,3 +490,88 @@ def test_a_requested_reindex_waits_for_a_worker() -> None:
         wait_for(
             lambda: set_of(system, uid) == [("wordllama-l2-supercat", 1)], "the new vectors serve"
         )
+
+
+NEARLY_THE_SAME = "the kitten is always asleep"
+MINILM, BGE = "all-MiniLM-L6-v2-int8", "bge-small-en-v1.5-int8"
+
+
+def start_with_old_vectors(system: TestSystem, uid: str, count: int) -> None:
+    """Write records under MiniLM, and stop the worker."""
+    system.start_worker(bundles=[make_embedding_bundle(uid)], embedding={"model": "local"})
+    system.client.answer(uid, "/write my cat sleeps all day")
+    system.client.enter_together(uid, [f"/write number {number}" for number in range(count - 1)])
+    await_vectors(system, uid, count)
+    system.workers[-1].stop()
+
+
+def test_auto_replaces_the_vectors_of_minilm_in_the_background() -> None:
+    uid = make_uid()
+    with TestSystem() as system:
+        start_with_old_vectors(system, uid, 20)
+
+        system.start_worker(embedding={"model": "auto"})
+
+        wait_for(lambda: set_of(system, uid) == [(BGE, 1)], "the new vectors serve")
+        await_vectors(system, uid, 20)
+        assert (
+            contents(asked(system, uid, f"/mean {NEARLY_THE_SAME}"))[0] == "my cat sleeps all day"
+        )
+        assert "vectors_paused" not in system.workers[-1].output
+
+
+@pytest.mark.slow
+def test_old_vectors_answer_while_auto_replaces_them() -> None:
+    """Also for a text that is written meanwhile."""
+    uid = make_uid()
+    with TestSystem() as system:
+        start_with_old_vectors(system, uid, 600)
+        system.start_worker(embedding={"model": "auto"})
+        both = [(MINILM, 1), (BGE, 0)]
+        wait_for(lambda: set_of(system, uid) == both, "the new vectors are begun")
+
+        system.client.answer(uid, "/write the tea is cold")
+        wait_for(
+            lambda: (
+                contents(asked(system, uid, "/mean a drink in a cup"))[:1] == ["the tea is cold"]
+            ),
+            "the new text is found by its old vector",
+        )
+        found = contents(asked(system, uid, f"/mean {NEARLY_THE_SAME}"))
+
+        assert set_of(system, uid) == both
+        assert found[0] == "my cat sleeps all day"
+        wait_for(lambda: set_of(system, uid) == [(BGE, 1)], "the new vectors serve")
+        await_vectors(system, uid, 601)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("step", ["vectors begun anew", "vectors made", "vectors kept"])
+def test_an_interrupted_replacement_by_auto_continues(step: str) -> None:
+    uid = make_uid()
+    with TestSystem() as system:
+        start_with_old_vectors(system, uid, 30)
+        system.start_stepping_worker(embedding={"model": "auto"}, die_on=step, ready=False)
+        wait_for(lambda: not system.workers[-1].lives, "the worker has ended")
+        assert set_of(system, uid) == [(MINILM, 1), (BGE, 0)]
+
+        system.start_worker(embedding={"model": "auto"})
+
+        wait_for(lambda: set_of(system, uid) == [(BGE, 1)], "the new vectors serve")
+        await_vectors(system, uid, 30)
+
+
+@pytest.mark.slow
+def test_a_return_to_minilm_in_the_middle_keeps_its_vectors() -> None:
+    uid = make_uid()
+    with TestSystem() as system:
+        start_with_old_vectors(system, uid, 30)
+        system.start_stepping_worker(
+            embedding={"model": "auto"}, die_on="vectors kept", ready=False
+        )
+        wait_for(lambda: not system.workers[-1].lives, "the worker has ended")
+
+        system.start_worker(embedding={"model": "local"})
+
+        wait_for(lambda: set_of(system, uid) == [(MINILM, 1)], "the old vectors serve alone")
+        await_vectors(system, uid, 30)

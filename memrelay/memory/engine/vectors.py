@@ -87,6 +87,12 @@ class VectorTable:
         """Return the vector set that searches use, None if there is none."""
         return next((one for one in self.sets() if one.serves), None)
 
+    @property
+    def fingerprint(self) -> str:
+        """The fingerprint of the vectors that searches use, "" without any."""
+        serving = self.serving()
+        return serving.fingerprint if serving is not None else ""
+
     def begin(self, fingerprint: str, dimension: int) -> None:
         """Start an empty set: the active one if there is none, else one built next to it."""
         serving = self.serving()

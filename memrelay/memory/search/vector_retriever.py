@@ -17,6 +17,7 @@ from memrelay.memory.engine.row_arrays import Rows
 from memrelay.memory.engine.rows import Changes
 from memrelay.memory.engine.vectors import VectorSet, VectorTable
 from memrelay.memory.errors import EmbeddingFault
+from memrelay.memory.search.embedding.calibrate import calibrate
 from memrelay.memory.search.embedding.embedder import Calibration
 from memrelay.memory.search.embedding.loading import NO_EMBEDDER
 from memrelay.memory.search.layout import Layout, Places
@@ -119,7 +120,7 @@ class VectorArm:
             raw,
             _score(raw, known, calibration),
             known,
-            calibration.least if floor else 0.0,
+            calibration.least_among(len(context.layout)) if floor else 0.0,
             _score(alone, known, calibration),
             stored,
         )
@@ -253,10 +254,7 @@ def _score(raw: Floats, known: NDArray[np.bool_], calibration: Calibration) -> F
     # the common case, at a tenth of the cost of interpolation
     if (calibration.cosines, calibration.scores) == ((0.0, 1.0), (0.0, 1.0)):
         return np.clip(raw, 0, 1)
-    score: Floats = (
-        np.interp(raw, calibration.cosines, calibration.scores).astype(np.float32) * known
-    )
-    return score
+    return calibrate(raw, calibration) * known
 
 
 def _scan(

@@ -25,6 +25,7 @@ from memrelay.memory.errors import (
 from memrelay.memory.search.embedding.backfill import (
     NOTHING_TO_DO,
     EmbeddingTask,
+    VectorState,
     compute_vectors,
     inspect_vectors,
     next_task,
@@ -110,8 +111,7 @@ class VectorTask:
     @property
     def embedder_name(self) -> str:
         """Return the configured model. The embedder itself is not loaded for it."""
-        options = self._shared.embedding.options
-        return " ".join((options.model, options.url, options.name))
+        return self._embedding.embedder.name
 
     @property
     def state(self) -> tuple[list[str], dict[str, str], str]:
@@ -187,19 +187,24 @@ class VectorTask:
     async def _step(self, name: str) -> bool:
         """Make the next step in one store. Return whether there may be more to do."""
         await self._look_for_content(name)
-        wanted = name in self._wanted and self._embedding.embedder.configured
+        lazy = self._embedding.embedder
+        wanted = name in self._wanted and lazy.configured
         found = await self._in_store(name, partial(inspect_vectors, wanted=wanted)) or NOTHING_TO_DO
-        self._fingerprints[name] = found.fingerprint
+        self._note(name, found)
         if wanted or found.fingerprint:
             self._backlogs[name] = found.backlog
-        if not found.todo and name not in self._reindex:
+        is_outdated = not found.next and lazy.replaces(found.fingerprint)
+        if not (found.todo or is_outdated or name in self._reindex):
             return False
-        embedder = await self._embedding.run(self._embedding.embedder.get)
+        embedder = await self._embedding.run(lazy.get)
         if name in self._reindex:
             self._shared.questions.forget()
+        if is_outdated or name in self._reindex:
             await self._in_store(name, partial(start_new_set, embedder=embedder))
             self._reindex.discard(name)
             self._shared.checkpoint("vectors begun anew")
+        elif found.next and await self._keep_serving_set(name, found.fingerprint):
+            return True
         task = await self._in_store(
             name, partial(next_task, embedder=embedder, wanted=wanted, most=self._text_count)
         )
@@ -208,6 +213,30 @@ class VectorTask:
         # The fingerprint is "" if a reindex has just begun.
         elif found.fingerprint not in ("", str(embedder.fingerprint)):
             self._model_mismatch = str(wrong_model_error(found.fingerprint, embedder))
+        return task is not None
+
+    def _note(self, name: str, state: VectorState) -> None:
+        """Note the model of a store's vectors. One that was replaced is no longer in use."""
+        before = self._fingerprints.get(name, "")
+        self._fingerprints[name] = state.fingerprint
+        if before not in ("", state.fingerprint):
+            self._embedding.embedder.release(before)
+
+    async def _keep_serving_set(self, name: str, fingerprint: str) -> bool:
+        """Embed new texts with the former model too, because its vectors answer until the next set
+        is complete. Return whether there were any.
+        """
+        former = await self._embedding.run(partial(self._embedding.embedder.former, fingerprint))
+        if former is None:
+            return False
+        task = await self._in_store(
+            name,
+            partial(
+                next_task, embedder=former, wanted=False, most=self._text_count, keeps_next=True
+            ),
+        )
+        if task is not None:
+            await self._embed(name, task, former)
         return task is not None
 
     async def _look_for_content(self, name: str) -> None:

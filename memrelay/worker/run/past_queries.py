@@ -231,7 +231,8 @@ class PastQueries:
             return
         embedding = self._shared.embedding
         with suppress(EmbeddingFault):
-            embedder = await embedding.run(embedding.embedder.get)
+            fingerprint = await self._run(partial(_find_fingerprint, key=key))
+            embedder = await embedding.run(partial(embedding.embedder.of_store, fingerprint))
             while task := await self._run(partial(_next_task, key=key, embedder=embedder)):
                 if task.one is None:
                     continue
@@ -289,8 +290,12 @@ def _has_backlog(snapshots: Snapshots, key: SnapshotKey) -> bool:
     return any(vectors.backlog(one) for one in vectors.sets())
 
 
+def _find_fingerprint(snapshots: Snapshots, key: SnapshotKey) -> str:
+    return _store_of(snapshots, key).vectors.fingerprint
+
+
 def _next_task(snapshots: Snapshots, key: SnapshotKey, embedder: Embedder) -> EmbeddingTask | None:
-    return next_task(_store_of(snapshots, key), embedder, False, TEXTS_TOGETHER)
+    return next_task(_store_of(snapshots, key), embedder, False, TEXTS_TOGETHER, keeps_next=True)
 
 
 def _store_vectors(

@@ -42,8 +42,8 @@ class Vectors:
         if not self._embedder.configured or not (wanted or store.vectors.sets()):
             return
         with suppress(EmbeddingFault):
-            embedder = self._embedder.get()
-            while (task := next_task(store, embedder, wanted, TEXTS_TOGETHER)) is not None:
+            embedder = self._embedder.of_store(store.vectors.fingerprint)
+            while task := next_task(store, embedder, wanted, TEXTS_TOGETHER, keeps_next=True):
                 if task.one is not None:
                     store_vectors(store, task.one, self._make(embedder, task.texts))
 

@@ -23,6 +23,7 @@ class VectorState(NamedTuple):
     todo: bool  # whether a task is left
     backlog: int  # records without a vector, in the set that serves and in the next one
     fingerprint: str  # of the set that serves; "" without one
+    next: str = ""  # the fingerprint of the set that is built to replace it
 
 
 NOTHING_TO_DO = VectorState(False, 0, "")
@@ -46,11 +47,18 @@ def inspect_vectors(store: Store, wanted: bool) -> VectorState:
         return VectorState(wanted or vectors.to_clear(), vectors.records() if wanted else 0, "")
     backlog = sum(map(vectors.backlog, sets))
     todo = backlog > 0 or any(not one.serves for one in sets) or vectors.to_clear()
-    return VectorState(todo, backlog, sets[0].fingerprint)
+    following = "" if len(sets) == 1 else sets[-1].fingerprint
+    return VectorState(todo, backlog, sets[0].fingerprint, following)
 
 
-def next_task(store: Store, embedder: Embedder, wanted: bool, most: int) -> EmbeddingTask | None:
-    """Return the next step with at most `most` texts; None if this embedder can do nothing."""
+def next_task(
+    store: Store, embedder: Embedder, wanted: bool, most: int, *, keeps_next: bool = False
+) -> EmbeddingTask | None:
+    """Return the next step with at most `most` texts; None if this embedder can do nothing.
+
+    `keeps_next` is for the embedder of the set that serves, while another set is built to replace
+    it. Otherwise that one is dropped, because the settings went back.
+    """
     vectors, name = store.vectors, str(embedder.fingerprint)
     if wanted and not vectors.sets():
         with store.transaction():
@@ -60,8 +68,7 @@ def next_task(store: Store, embedder: Embedder, wanted: bool, most: int) -> Embe
             vectors.clear_some(MAX_CLEARED)
         return EmbeddingTask(None, [])
     sets = vectors.sets()
-    # a change to another embedder was started, and then the settings went back
-    if sets and sets[0].fingerprint == name != sets[-1].fingerprint:
+    if not keeps_next and sets and sets[0].fingerprint == name != sets[-1].fingerprint:
         with store.transaction():
             vectors.serve(sets[0])
         return EmbeddingTask(None, [])

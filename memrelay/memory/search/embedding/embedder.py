@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from math import log10
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 if TYPE_CHECKING:  # numpy takes 20 MB, which a worker without embeddings saves
@@ -10,7 +11,9 @@ if TYPE_CHECKING:  # numpy takes 20 MB, which a worker without embeddings saves
 
     Matrix = NDArray[np.float32]
 
-Model = Literal["none", "local", "wordllama", "endpoint"]
+# `auto` is the best built-in model that is installed (built_in.py).
+Model = Literal["none", "auto", "local", "bge", "wordllama", "endpoint"]
+MANY_TEXTS = 1000  # the number of texts for `Calibration.least`
 PROBE = "."  # a text for which every model has a vector
 
 
@@ -31,7 +34,17 @@ class Calibration(NamedTuple):
 
     cosines: tuple[float, ...] = (0.0, 1.0)  # ascending
     scores: tuple[float, ...] = (0.0, 1.0)  # at each cosine; constant below and above
-    least: float = 0.4  # the score from which on meaning alone finds a text
+    # The score from which on meaning alone finds a text: among so many texts, and a single one.
+    least: float = 0.4
+    least_of_one: float = 0.4
+
+    def least_among(self, texts: int) -> float:
+        """Return the score from which on meaning alone finds one of so many texts.
+
+        Among more texts, the best of those that have nothing to do with a question is nearer.
+        """
+        share = min(log10(max(texts, 1)) / log10(MANY_TEXTS), 1)
+        return self.least_of_one + share * (self.least - self.least_of_one)
 
 
 class Embedder(Protocol):
@@ -62,12 +75,19 @@ class Embedder(Protocol):
         Raises EmbeddingFault: when the embedder fails otherwise.
         """
 
+    def embed_questions(self, texts: Sequence[str]) -> "Matrix":
+        """Return one row per question, to compare with the rows of `embed`.
+
+        Some models want a question in another form than the texts that answer it. To compare two
+        texts with each other, use `embed` for both. Raises like `embed`.
+        """
+
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingOptions:
     """The choice of an embedder and its settings (config.yaml, section `embedding`)."""
 
-    model: Model = "local"
+    model: Model = "auto"
     threads: int = 1
     url: str = ""  # of the endpoint, without /embeddings
     name: str = ""  # the endpoint's name for its model

@@ -2,24 +2,26 @@
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
 from threading import Lock
 from typing import cast
 
 from memrelay.installation import install_extra
 from memrelay.memory.engine.models import load as load_module
 from memrelay.memory.errors import EmbeddingFault, EmbeddingUnavailable
+from memrelay.memory.search.embedding.built_in import PREFERRED, choose_model
 from memrelay.memory.search.embedding.embedder import Embedder, EmbeddingOptions, Model
 
 NO_EMBEDDER = (
-    "there is no embedder: set `embedding.model` (MEMRELAY_EMBEDDING__MODEL) to local; in a "
-    f"program with open_store, {install_extra('local')}"
+    "there is no embedder: set `embedding.model` (MEMRELAY_EMBEDDING__MODEL) to auto; in a "
+    f"program with open_store, {install_extra('bge')}"
 )
 # A server that failed is tried again after this time: the server or the key may have changed.
 RETRY_AFTER_S = 30.0
 # built-in models by the name in their fingerprint
-BUILT_IN: dict[str, Model] = {
-    "all-MiniLM-L6-v2-int8": "local",
-    "wordllama-l2-supercat": "wordllama",
+BUILT_IN: dict[str, Model] = {one.name: one.setting for one in PREFERRED} | {
+    "wordllama-l2-supercat": "wordllama"
 }
 
 
@@ -32,7 +34,8 @@ class LazyEmbedder:
     def __init__(
         self, options: EmbeddingOptions, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self._options, self._clock = options, clock
+        self._options = replace(options, model=choose_model(options.model))
+        self._is_auto, self._clock = options.model == "auto", clock
         self._loading, self._loading_other = Lock(), Lock()  # loading may take long
         self._loaded: Embedder | None = None
         self._fault: EmbeddingFault | None = None
@@ -44,6 +47,13 @@ class LazyEmbedder:
     def configured(self) -> bool:
         """Whether an embedder is configured."""
         return self._options.model != "none"
+
+    @property
+    def name(self) -> str:
+        """The configured embedder, without loading it."""
+        chosen = self._options
+        model = f"auto:{chosen.model}" if self._is_auto else chosen.model
+        return " ".join((model, chosen.url, chosen.name))
 
     @property
     def loaded(self) -> Embedder | None:
@@ -70,6 +80,17 @@ class LazyEmbedder:
                 self._loaded, self._fault = self._load(), None
             return self._loaded
 
+    def replaces(self, fingerprint: str) -> bool:
+        """Return whether vectors with that fingerprint are replaced without a request.
+
+        That is so for `auto`, if a better built-in model is installed than theirs. A worse one
+        replaces nothing: workers with and without the better one may take turns.
+        """
+        settings = [one.setting for one in PREFERRED]
+        if not self._is_auto or (theirs := _built_in_model(fingerprint)) not in settings:
+            return False
+        return settings.index(self._options.model) < settings.index(theirs)
+
     def ready(self, fingerprint: str) -> Embedder | None:
         """Return the embedder with that fingerprint, if it is loaded."""
         if self._loaded is not None and str(self._loaded.fingerprint) == fingerprint:
@@ -89,14 +110,33 @@ class LazyEmbedder:
                 raise wrong_model_error(fingerprint, current)
         return found
 
+    def of_store(self, fingerprint: str) -> Embedder:
+        """Return the embedder for new texts of a store whose vectors have that fingerprint.
+
+        That is another built-in one if they are of it, else the configured one. Raises
+        EmbeddingFault: when it cannot be loaded.
+        """
+        return self._other_built_in(fingerprint) or self.get()
+
+    def former(self, fingerprint: str) -> Embedder | None:
+        """Return another built-in embedder with that fingerprint, if it can be loaded."""
+        with suppress(EmbeddingFault):
+            return self._other_built_in(fingerprint)
+        return None
+
+    def release(self, fingerprint: str) -> None:
+        """Drop another built-in embedder. It is loaded again when it is needed."""
+        with self._loading_other:
+            self._others.pop(fingerprint, None)
+
     def _may_retry(self) -> bool:
         return (
             self._options.model == "endpoint" and self._clock() > self._faulted_at + RETRY_AFTER_S
         )
 
     def _other_built_in(self, fingerprint: str) -> Embedder | None:
-        model = BUILT_IN.get(fingerprint.partition("/")[0])
-        if model in (None, self._options.model):
+        model = _built_in_model(fingerprint)
+        if model is None or model == self._options.model:
             return None
         with self._loading_other:
             if fingerprint not in self._others:
@@ -118,9 +158,13 @@ class LazyEmbedder:
             raise
 
 
+def _built_in_model(fingerprint: str) -> Model | None:
+    return BUILT_IN.get(fingerprint.partition("/")[0])
+
+
 def load(options: EmbeddingOptions) -> Embedder:
     """Load the embedder from the module with its model's name. Raises EmbeddingFault."""
-    model = options.model
+    model = choose_model(options.model)
     # imported here: the libraries take 110 MB, which a worker without embeddings saves
     try:
         return cast(

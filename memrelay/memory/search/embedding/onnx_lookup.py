@@ -1,11 +1,11 @@
-"""Edit the graph of the built-in model, so that it scales only the word vectors that a text needs.
+"""Edit the graph of all-MiniLM-L6-v2, so that it scales only the word vectors that a text needs.
 
 The model has word vectors of int8. Its graph makes floats of the complete table, and then looks up
 the words of a text. onnxruntime computes the table when it loads the model, and keeps 47 MB. Here
 the lookup comes first. The floats are the same.
 
 The graph is edited as bytes, because the package onnx is larger than what this saves. The hash of
-the file (minilm.py) guarantees the places below.
+the file (built_in.py) guarantees the places below. The graph of bge looks up first by itself.
 """
 
 # Bytes of the file. The graph is field 7 of the model, and begins after its length.

@@ -1,11 +1,19 @@
 """Entries and their vectors, written without a pause and without the background task."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from memrelay.memory.engine.memory_id import store_path
 from memrelay.memory.engine.store import Store
-from tests.memory.builders import perform
+from memrelay.memory.search.embedding.backfill import start_new_set
+from memrelay.memory.search.embedding.built_in import BGE, MINILM
+from memrelay.memory.search.embedding.embedder import EmbeddingOptions
+from memrelay.memory.search.embedding.loading import LazyEmbedder, load
+from memrelay.memory.search.embedding.questions import QuestionEmbedder
+from memrelay.memory.search.pool import Pool, SemanticResources
+from tests.memory.builders import MEMORY_ID, perform
 from tests.memory.models.named_memories.entry_cases import A, C, contents, make_memory
 from tests.memory.models.named_memories.entry_cases import write_embedded as write
 
@@ -50,7 +58,7 @@ def test_twelve_successive_numbers_leave_one_entry_only_if_they_are_current(
 def test_an_edited_entry_is_found_by_its_new_meaning_at_once(tx: Store) -> None:
     entry = write(tx, make_memory(tx), A)
     assert tx.meaning is not None
-    tx.meaning.questions.prepare(["The dog is called Rex"]).result()
+    tx.meaning.questions.prepare(["The dog is called Rex"], role="text").result()
     perform(tx, "entries.update", id=entry.id, content="The dog is called Rex")
 
     found = search(tx, "name of my pet")
@@ -137,3 +145,28 @@ def test_the_mode_decides_what_a_returning_state_does(
 
     assert write(tx, memory, "flag enabled", mode=mode).action == action
     assert contents(tx, memory) == [entry]
+
+
+def test_a_write_during_a_reindex_is_compared_by_the_old_model(tmp_path: Path) -> None:
+    questions = QuestionEmbedder(LazyEmbedder(EmbeddingOptions("auto")))
+    meaning = SemanticResources(questions, Pool())
+    store = Store(MEMORY_ID, store_path(tmp_path, MEMORY_ID), meaning)
+    old, paraphrase = str(MINILM.fingerprint), "The customer likes email more than phone"
+    with store.transaction() as tx:
+        memory = make_memory(tx)
+        questions.prepare([A, paraphrase, C], old, "text").result()
+        tx.vectors.begin(old, MINILM.dimension)
+        first = perform(tx, "entries.create", memory_id=memory, content=A)
+    start_new_set(store, load(EmbeddingOptions("bge")))
+
+    with store.transaction() as tx:
+        again = perform(tx, "entries.create", memory_id=memory, content=paraphrase)
+        other = perform(tx, "entries.create", memory_id=memory, content=C)
+
+    assert (again.action, again.id, other.action) == ("skipped", first.id, "created")
+    serving, following = store.vectors.sets()
+    assert (serving.fingerprint, following.fingerprint) == (old, str(BGE.fingerprint))
+    assert len(list(store.vectors.read(serving))) == 2
+    assert store.vectors.backlog(following) == 2
+    questions.close()
+    store.close()

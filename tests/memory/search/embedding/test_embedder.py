@@ -6,7 +6,13 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from memrelay.memory.search.embedding.embedder import Embedder, EmbeddingOptions
+from memrelay.memory.search.embedding.calibrate import calibrate
+from memrelay.memory.search.embedding.embedder import (
+    Calibration,
+    Embedder,
+    EmbeddingOptions,
+    Model,
+)
 from memrelay.memory.search.embedding.loading import load
 from tests.support.embedding_server import KEY, embedding_server
 
@@ -20,7 +26,7 @@ TEXTS = [
 ]
 
 
-@pytest.fixture(scope="module", params=["local", "wordllama", "endpoint"])
+@pytest.fixture(scope="module", params=["local", "bge", "wordllama", "endpoint"])
 def embedder(request: pytest.FixtureRequest) -> Iterator[Embedder]:
     with embedding_server() as server:
         yield load(
@@ -76,17 +82,51 @@ def test_the_fingerprint_names_model_dimension_and_digest(embedder: Embedder) ->
 
 
 def test_the_calibration_rises_from_0_to_1(embedder: Embedder) -> None:
-    cosines, scores, least = embedder.calibration
+    cosines, scores, least, least_of_one = embedder.calibration
 
     found = np.interp(np.linspace(-1, 1, 201), cosines, scores)
 
     assert (np.diff(cosines) > 0).all()
     assert (np.diff(found) >= 0).all()
     assert (found.min(), found.max()) == (0, 1)
-    assert 0 < least < 1
+    assert 0 < least_of_one <= least < 1
+
+
+def test_a_text_needs_a_higher_score_among_more_texts(embedder: Embedder) -> None:
+    least = [embedder.calibration.least_among(count) for count in (0, 1, 30, 1000, 10**6)]
+
+    assert least == sorted(least)
+    assert least[1] == embedder.calibration.least_of_one
+    assert least[-1] == pytest.approx(embedder.calibration.least)
+
+
+@pytest.mark.parametrize(
+    "curve",
+    [
+        Calibration(),
+        Calibration((0.44, 0.67, 1.0), (0.0, 0.4, 1.0)),
+        Calibration((-1.0, 0.2, 0.5, 0.9), (0.1, 0.3, 0.3, 1.0)),
+    ],
+)
+def test_scores_follow_the_curve(curve: Calibration) -> None:
+    cosines = np.linspace(-1, 1, 401, dtype=np.float32)
+
+    expected = np.interp(cosines, curve.cosines, curve.scores)
+
+    assert np.allclose(calibrate(cosines, curve), expected, atol=1e-6)
 
 
 def test_fingerprints_differ_between_embedders() -> None:
-    found = [load(EmbeddingOptions(model)).fingerprint for model in ("local", "wordllama")]
+    models: list[Model] = ["local", "bge", "wordllama"]
 
-    assert found[0] != found[1]
+    found = {load(EmbeddingOptions(model)).fingerprint for model in models}
+
+    assert len(found) == len(models)
+
+
+def test_questions_get_rows_as_texts_do(embedder: Embedder) -> None:
+    matrix = embedder.embed_questions(TEXTS)
+
+    assert matrix.shape == (len(TEXTS), embedder.fingerprint.dimension)
+    assert np.allclose(np.linalg.norm(matrix, axis=1), 1, atol=1e-5)
+    assert embedder.embed_questions([]).shape == (0, embedder.fingerprint.dimension)

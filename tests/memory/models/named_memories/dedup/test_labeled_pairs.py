@@ -74,6 +74,30 @@ def test_everyday_pairs_reach_the_documented_figures_without_a_false_duplicate()
     assert figures.recall >= 0.85
 
 
+@pytest.mark.parametrize("pairs", [PAIRS, FRESH, UNSEEN, EVERYDAY], ids=len)
+def test_bge_skips_the_same_pairs_as_minilm(pairs: list[Pair]) -> None:
+    def skipped(model: Model, name: str) -> set[Pair]:
+        scores = {pair: compare(pair.new, pair.old, measured(model)[pair], name) for pair in pairs}
+        return {pair for pair, found in scores.items() if found.score >= 0.95}
+
+    found = skipped("bge", "bge-small-en-v1.5-int8/384")
+
+    assert {pair.kind for pair in found} <= set(SAME)
+    assert len(found) >= len(skipped("local", NAME))
+
+
+def test_bge_merges_as_many_related_facts_as_minilm() -> None:
+    """It may differ by a tenth."""
+
+    def merged(model: Model, name: str) -> int:
+        scores = [compare(pair.new, pair.old, measured(model)[pair], name).score for pair in PAIRS]
+        return sum(0.75 <= score < 0.95 for score in scores)
+
+    before = merged("local", NAME)
+
+    assert merged("bge", "bge-small-en-v1.5-int8/384") == pytest.approx(before, rel=0.1)
+
+
 def test_the_coarser_embedder_reaches_the_same_precision() -> None:
     figures = measure(
         PAIRS,
