@@ -1,4 +1,4 @@
-"""A reference system: documents ranked by the cosine of the built-in embedder."""
+"""A reference system: documents ranked by the cosine of a built-in embedder."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -7,7 +7,7 @@ import numpy as np
 
 from benchmarks.recall.collection import Document
 from memrelay.memory.engine.vectors import embedded_text
-from memrelay.memory.search.embedding.embedder import EmbeddingOptions
+from memrelay.memory.search.embedding.embedder import EmbeddingOptions, Model
 from memrelay.memory.search.embedding.loading import load
 
 
@@ -15,8 +15,8 @@ class EmbedderAlone:
     """A matrix in memory of the texts that Memrelay embeds too. Raises EmbeddingFault: if the model
     is missing."""
 
-    def __init__(self, folder: Path) -> None:
-        self._embedder = load(EmbeddingOptions(model="local"))
+    def __init__(self, folder: Path, model: Model = "local") -> None:
+        self._embedder = load(EmbeddingOptions(model=model))
         self._matrix = np.empty((0, self._embedder.fingerprint.dimension), np.float32)
         self._ids: list[str] = []
 
@@ -29,7 +29,7 @@ class EmbedderAlone:
 
     def search(self, question: str, limit: int) -> list[str]:
         """Return document ids by cosine."""
-        cosines = self._matrix @ self._embedder.embed([question])[0]
+        cosines = self._matrix @ self._embedder.embed_questions([question])[0]
         return [self._ids[place] for place in np.argsort(-cosines, kind="stable")[:limit]]
 
     def close(self) -> None:

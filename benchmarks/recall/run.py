@@ -1,10 +1,11 @@
 """usage: run.py --data FOLDER [--json FILE] [--only SYSTEM ...] [--variant NAME]. The program
 behind `make bench-recall`.
 
-Scores Memrelay, plain FTS5, the built-in embedder, and the rank fusion of the two on the data sets
-in a folder: LoCoMo, Cranfield and the BEIR layout. Each system runs in its own process. The command
-prints tables and writes all figures to benchmarks/results/recall.json. A variant asks the questions
-in another form (benchmarks/recall/queries/variants.py). docs/recall.md explains the figures.
+Scores Memrelay, plain FTS5, the built-in embedders, and the rank fusion of FTS5 and MiniLM on the
+data sets in a folder: LoCoMo, Cranfield and the BEIR layout. Each system runs in its own process.
+The command prints tables and writes all figures to benchmarks/results/recall.json. A variant asks
+the questions in another form (benchmarks/recall/queries/variants.py). docs/recall.md explains the
+figures.
 """
 
 import argparse

@@ -18,7 +18,9 @@ def _make_rank_fusion(folder: Path) -> RankFusion:
 SYSTEMS: dict[str, Callable[[Path], System]] = {
     "FTS5": PlainFts5,
     "MiniLM": EmbedderAlone,
+    "bge": partial(EmbedderAlone, model="bge"),
     "rank fusion": _make_rank_fusion,
     "Memrelay": Product,
     "Memrelay + MiniLM": partial(Product, model="local"),
+    "Memrelay + bge": partial(Product, model="bge"),
 }

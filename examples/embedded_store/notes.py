@@ -11,7 +11,7 @@ def main() -> None:
     parser.add_argument("action", choices=["add", "find"])
     parser.add_argument("text")
     options = parser.parse_args()
-    # Ranked by words. `embedder="local"` adds the meaning, and takes a second to load.
+    # Ranked by words. `embedder="bge"` adds the meaning, and takes a second to load.
     with open_store(options.file, embedder="none") as store:
         if options.action == "add":
             print(store.records.create(options.text, tags=["note"]).guid)

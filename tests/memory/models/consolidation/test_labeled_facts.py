@@ -76,8 +76,8 @@ def add(figures: list[Figures]) -> Figures:
     return Figures(*map(sum, zip(*figures, strict=True)))
 
 
-@pytest.fixture(scope="module")
-def pipeline() -> Iterator[BlockingPipelineUnderTest]:
+@pytest.fixture(scope="module", params=["local", "bge"])
+def pipeline(request: pytest.FixtureRequest) -> Iterator[BlockingPipelineUnderTest]:
     agents = [
         make_agent(
             f"tidy_{part.replace('-', '_')}",
@@ -89,7 +89,7 @@ def pipeline() -> Iterator[BlockingPipelineUnderTest]:
         )
         for part in (*DEV, "held")
     ]
-    with test_pipeline(make_bundle("facts", *agents), embedder="local") as pipeline:
+    with test_pipeline(make_bundle("facts", *agents), embedder=request.param) as pipeline:
         pipeline.answer("consolidate", lambda request: request)
         yield pipeline
 
