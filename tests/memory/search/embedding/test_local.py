@@ -77,7 +77,7 @@ def test_the_model_takes_little_more_memory_than_its_matrices(model: str) -> Non
     )
 
     # 43 MB of matrices (floats, or int8 in two forms), 12 of word vectors, and onnxruntime's code.
-    assert int(done.stdout) * os.sysconf("SC_PAGE_SIZE") < 110e6
+    assert int(done.stdout) * os.sysconf("SC_PAGE_SIZE") < 90e6
 
 
 def test_a_text_in_an_unknown_script_gets_a_zero_vector() -> None:
