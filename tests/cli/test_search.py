@@ -87,7 +87,7 @@ def make_explanation() -> dict[str, Any]:
         "factors": {"time": 1.2},
         "speaker": True,
         "read": 0.345,
-        "raised": 0.123,
+        "signals": {"near": 0.5, "question": -0.25},
         "terms": [{"term": "tea", "where": "window"}, {"term": "cup", "where": "segment"}],
     }
     run = {
@@ -131,8 +131,8 @@ def test_the_explanation_shows_missing_arms_and_matches_nearby() -> None:
         "0.000 (-, 0.00 is 0.000, x 0.65)",
         "0.175 (#2, 0.50 is 0.500, x 0.35)",
         "time 1.20",
-        "tea (in a neighbor), cup (in its thread), the speaker, reranked (0.345), "
-        "first of its thread (0.123)",
+        "tea (in a neighbor), cup (in its thread), the speaker, ",
+        "reranked (0.345: near +0.50 question -0.25)",
         "x" * 70 + "…",
     ):
         assert part in text

@@ -256,9 +256,8 @@ def _row(hit: Json, item: Json, names: Sequence[str]) -> tuple[str, ...]:
     if hit["speaker"]:
         found_by.append("the speaker")
     if hit["read"] is not None:
-        found_by.append(f"reranked ({hit['read']:.3f})")
-    if hit["raised"] is not None:
-        found_by.append(f"first of its thread ({hit['raised']:.3f})")
+        signals = "".join(f" {name} {change:+.2f}" for name, change in hit["signals"].items())
+        found_by.append(f"reranked ({hit['read']:.3f}:{signals})")
     return (
         str(hit["rank"]),
         f"{hit['score']:.3f}",

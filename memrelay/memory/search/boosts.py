@@ -1,4 +1,4 @@
-"""Score factors of a ranked search: recency, importance, and the penalty for questions."""
+"""Score factors of a ranked search: recency, importance and validity."""
 
 from collections.abc import Callable
 from functools import partial
@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memrelay.memory.engine.row_arrays import Rows
-from memrelay.memory.engine.row_metadata import boost_values, contents
+from memrelay.memory.engine.row_metadata import boost_values
 from memrelay.memory.search.layout import Layout, Places
 from memrelay.memory.search.query import Boosts
 from memrelay.memory.search.results import Factor, Floats
@@ -19,14 +19,6 @@ SLOW = 12  # half-lives in which the second half of recency fades
 MAX_HALVINGS = 60.0  # older records lose no more
 MIN_FACTOR = 2.0**-MAX_HALVINGS  # no factor is lower, so no score becomes 0
 DEFAULT_IMPORTANCE = 0.5  # the importance of a record that has none
-
-QUESTION_FACTOR = "asks"
-# The penalty of a turn that is only a question. Values from 0.2 to 0.3 score the same.
-QUESTION_PENALTY = 0.25
-LONGEST = 4096  # bytes; the last question of a longer turn is a small share of it
-MARKS = "?\uff1f\u061f"  # Latin, full-width (Chinese, Japanese), Arabic
-# ends of the sentence before the question
-ENDS = ". ", "! ", "? ", "\n", "\u3002", "\uff01", *MARKS[1:]
 
 
 def boost_factors(connection: apsw.Connection, layout: Layout, boosts: Boosts) -> dict[str, Factor]:
@@ -40,38 +32,9 @@ def boost_factors(connection: apsw.Connection, layout: Layout, boosts: Boosts) -
     return {name: partial(factor, name) for name in BOOSTS if getattr(boosts, name)}
 
 
-def question_factors(connection: apsw.Connection, layout: Layout, places: Places) -> Floats:
-    """Return factors from 1 - QUESTION_PENALTY (a turn that is only a question) up to 1.
-
-    A record that is no turn, or does not end with a question, has 1. Answers matter more than
-    the question, which contains the same words. A quarter of LoCoMo's turns end with a question,
-    but only an eighth of the answering turns do (docs/recall.md).
-    """
-    factors = np.ones(len(places), np.float32)
-    turns = np.flatnonzero(layout.source[places] >= 0)
-    texts = contents(connection, layout.row[places[turns]], LONGEST)
-    factors[turns] -= np.float32(QUESTION_PENALTY) * np.array(
-        [closing_question_share(text) for text in texts], np.float32
-    )
-    return factors
-
-
 def validity_factors(not_valid: Rows, layout: Layout, places: Places) -> Floats:
     """Return `LOWERED` for the rows that are not valid, else 1."""
     return np.where(np.isin(layout.row[places], not_valid), LOWERED, 1).astype(np.float32)
-
-
-def closing_question_share(text: str) -> float:
-    """Return the share of the text taken by its closing question.
-
-    Returns 0 if the text does not end with a question, and 1 if it is only a question.
-    """
-    text = text.strip()
-    if not text.endswith(tuple(MARKS)):
-        return 0.0
-    before = text.rstrip(MARKS)
-    begins = max((at + len(end) for end in ENDS if (at := before.rfind(end)) >= 0), default=0)
-    return (len(text) - begins) / len(text)
 
 
 def _recency(created_at: NDArray[np.float64], boosts: Boosts) -> NDArray[np.float64]:

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from memrelay.memory.engine.filter_sql import Conditions
 from memrelay.memory.engine.vocabulary import Vocabulary
 from memrelay.memory.records.record import Record
-from memrelay.memory.search.boosts import QUESTION_FACTOR
 from memrelay.memory.search.explanation import (
     MAX_EXPLAINED,
     EmptyReason,
@@ -46,6 +45,7 @@ from memrelay.memory.search.terms import (
     stop_words_of,
 )
 from memrelay.memory.search.text.folding import shown
+from memrelay.memory.search.text.languages import NO_LANGUAGE
 from memrelay.memory.search.text.stems import Stems
 from memrelay.memory.search.text.words import plain_tokens
 from memrelay.memory.search.text_retriever import TextScores
@@ -54,7 +54,6 @@ from memrelay.memory.search.vector_retriever import VectorScores
 
 MAX_SUGGESTIONS = 8  # unknown words of a query that get one; a suggestion takes 10 ms
 MAX_SPELLINGS = 16  # of a term that are shown
-NO_LANGUAGE = "none"  # the language of a search without stems and stop words
 GRANULARITY_NAMES = ("record", "window", "segment")  # in the order of Granularities.all
 
 CUT = (
@@ -248,6 +247,10 @@ def _ranked_hits(
     places = ranked.places[: len(found)].tolist()
     ranks = {arm.arm: _ranks(arm, ranked.context, places) for arm in ranked.arms}
     matched = _matched_terms(ranked.context, text, places) if text else [()] * len(places)
+    read = {
+        place: {name: float(change[at]) for name, change in ranked.signals.items() if change[at]}
+        for at, place in enumerate(ranked.reranked)
+    }
     hits = []
     for at, (place, record) in enumerate(zip(places, found, strict=True)):
         shares = _arm_weights(place, text, vector)
@@ -264,7 +267,7 @@ def _ranked_hits(
                 matched[at],
                 _is_named_speaker(ranked, text, place),
                 ranked.reranked.get(place),
-                ranked.diversified.get(place),
+                read.get(place, {}),
             )
         )
     return hits
@@ -319,9 +322,8 @@ def _explain_retriever(
 
 def _factors(ranked: Ranked, place: int) -> dict[str, float]:
     factors = {name: float(by_place[place]) for name, by_place in ranked.factors.items()}
-    for name in (QUESTION_FACTOR, VALIDITY_FACTOR):
-        if factors.get(name) == 1:  # no option turns it on, so it is shown only if it counts
-            del factors[name]
+    if factors.get(VALIDITY_FACTOR) == 1:  # no option turns it on, so it is shown if it counts
+        del factors[VALIDITY_FACTOR]
     if ranked.base is None:
         return factors
     base = float(ranked.base[place]) * math.prod(factors.values())

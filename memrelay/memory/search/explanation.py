@@ -3,7 +3,7 @@
 docs/search.md describes the fields.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from msgspec.structs import asdict
@@ -87,12 +87,13 @@ class ExplainedHit:
     rank: int
     score: float
     arms: tuple[ExplainedRetriever, ...]
-    # time, asks, recency, importance, validity: multiply the sum of shares
+    # time, recency, importance, validity: multiply the sum of shares
     factors: dict[str, float]
     terms: tuple[MatchedTerm, ...]
     speaker: bool  # whether the query names the speaker; included in the raw text score
     read: float | None = None  # the score after reranking, which sets the order of the best
-    raised: float | None = None  # the own score of a record moved up as the first of its thread
+    # what each signal of reading (docs/search.md) added to the log odds of the score
+    signals: dict[str, float] = field(default_factory=dict)
     valid: bool = True  # whether it is valid at the time; all others come last
 
 

@@ -6,7 +6,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memrelay.memory.search.results import Floats, RetrieverScores
-from memrelay.memory.search.text_retriever import SPEAKER_BOOST
 from memrelay.memory.search.vector_retriever import VectorScores
 
 # Shares of the retrievers. Vector shares from 0.25 to 0.4 score the same (docs/recall.md).
@@ -32,27 +31,6 @@ def fuse(text: RetrieverScores, vector: VectorScores, vector_share: float = VECT
 def raise_minimum(vector: VectorScores) -> VectorScores:
     """Raise the vector retriever's minimum score, because words are searched too."""
     return replace(vector, min_score=HYBRID_MINIMUM_FACTOR * vector.min_score)
-
-
-def standalone_scores(
-    text: RetrieverScores, vector: VectorScores, speaker_turns: NDArray[np.bool_] | None
-) -> Floats:
-    """Return scores of records without their neighbors; the vector retriever has the larger share.
-
-    `speaker_turns` marks the turns of the one speaker that the query names: their vector score is
-    raised too. Ten records found by words leave threads that share few words with the question
-    (docs/recall.md).
-    """
-    alone = (
-        vector.standalone
-        if speaker_turns is None
-        else np.where(
-            speaker_turns, np.float32(SPEAKER_BOOST) * vector.standalone, vector.standalone
-        )
-    )
-    together = np.float32(VECTOR_SHARE) * text.score + np.float32(TEXT_SHARE) * alone
-    scores: Floats = np.where(vector.known, together, text.score)
-    return scores
 
 
 def semantic_scores(vector: VectorScores) -> Floats:

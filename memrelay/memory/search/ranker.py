@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, tzinfo
 from functools import partial
 
@@ -19,13 +19,7 @@ from memrelay.memory.engine.vectors import VectorTable
 from memrelay.memory.engine.vocabulary import Vocabulary
 from memrelay.memory.errors import EmbeddingFault, VectorPending
 from memrelay.memory.records.record import Record
-from memrelay.memory.search.boosts import (
-    QUESTION_FACTOR,
-    boost_factors,
-    question_factors,
-    validity_factors,
-)
-from memrelay.memory.search.diversify import diversify
+from memrelay.memory.search.boosts import boost_factors, validity_factors
 from memrelay.memory.search.embedding.loading import NO_EMBEDDER
 from memrelay.memory.search.explain import explain_match, explain_ranked, with_unfiltered_vectors
 from memrelay.memory.search.explanation import Degraded, Explanation, QueryAsRun
@@ -36,13 +30,12 @@ from memrelay.memory.search.fusion import (
     raise_dated,
     raise_minimum,
     semantic_scores,
-    standalone_scores,
 )
 from memrelay.memory.search.granularities import BYTES_PER_PLACE, Granularities
 from memrelay.memory.search.layout import Layout, Places
 from memrelay.memory.search.pool import POOL, SemanticResources
 from memrelay.memory.search.query import NO_BOOSTS, Boosts, Query, match_all, match_any
-from memrelay.memory.search.rerank import READ, Reader, rerank
+from memrelay.memory.search.rerank import READ, Reader, rerank, take_turns
 from memrelay.memory.search.results import (
     Floats,
     Ranked,
@@ -55,6 +48,8 @@ from memrelay.memory.search.results import (
 )
 from memrelay.memory.search.row_filters import Filters, RowLists
 from memrelay.memory.search.text.dates import LANGUAGES, NO_TIMES, Times, date_phrases, read_times
+from memrelay.memory.search.text.languages import NO_LANGUAGE
+from memrelay.memory.search.text.questions import wants_several
 from memrelay.memory.search.text.sentences import asking_part
 from memrelay.memory.search.text.stems import Stems
 from memrelay.memory.search.text_retriever import Relevance, TextScores, plain_words, score_text
@@ -149,13 +144,13 @@ class Ranker:
         self._pool.mark_used(self)
         conversations &= context.layout.threaded and not semantic
         not_valid = np.array([*self._records.not_valid(valid_at)], np.int64)
-        factors = self._make_factors(context.layout, boosts, not_valid, conversations=conversations)
+        factors = self._make_factors(context.layout, boosts, not_valid)
         if semantic:
             ranked = self._search_semantic(context, question, language, limit, factors)
         else:
             is_reranked = conversations and not boosts and limit > 0
             most = max(limit, READ) if is_reranked else limit
-            ranked, vector_steps = self._search_hybrid(
+            ranked = self._search_hybrid(
                 context,
                 query,
                 initial_pool_size(most),
@@ -168,7 +163,7 @@ class Ranker:
             )
             ranked = factors.select_best(ranked, most)
             if is_reranked:
-                ranked = self._rerank_and_diversify(ranked, factors, language, vector_steps)
+                ranked = self._rerank(ranked, factors, language, question)
                 ranked = _put_last(ranked, not_valid)
             ranked = replace(ranked, places=ranked.places[: max(limit, 0)])
         self._pool.mark_used(self)  # the search has filled its caches
@@ -301,33 +296,27 @@ class Ranker:
             layout = self._layout.nbytes + BYTES_PER_PLACE * len(self._layout)
         return layout + self._filters.nbytes() + self._rows.nbytes() + self._vocabulary.nbytes
 
-    def _rerank_and_diversify(
-        self,
-        ranked: Ranked,
-        factors: ScoreFactors,
-        language: str,
-        steps: "_VectorSteps | None",
+    def _rerank(
+        self, ranked: Ranked, factors: ScoreFactors, language: str, question: str
     ) -> Ranked:
-        """Rerank the best records, then spread the result over threads."""
-        layout, text, reader = ranked.context.layout, ranked.arms[0], None
-        if not len(ranked.places):
+        """Rerank the best records of conversations."""
+        text = ranked.arms[0]
+        if not len(ranked.places) or not isinstance(text, TextScores) or language == NO_LANGUAGE:
             return ranked
-        if language in LANGUAGES and isinstance(text, TextScores):
-            reader = Reader(self._connection, layout, text)
-            ranked = rerank(ranked, reader, factors)
-        if steps is None:
-            return diversify(ranked, factors, None, reader)
-        return steps.exact(diversify(ranked, factors, steps.standalone, reader))
+        is_english = language in LANGUAGES
+        reader = Reader(
+            self._connection,
+            ranked.context.layout,
+            text,
+            by_meaning=is_english,
+            wants_several=is_english and wants_several(asking_part(question, language) or question),
+        )
+        ranked = rerank(ranked, reader, factors)
+        return take_turns(ranked, text.speakers) if len(text.speakers) > 1 else ranked
 
-    def _make_factors(
-        self, layout: Layout, boosts: Boosts, not_valid: Rows, *, conversations: bool
-    ) -> ScoreFactors:
-        """Return the boosts, the factor of rows that are not valid, and for conversations that of
-        closing questions.
-        """
+    def _make_factors(self, layout: Layout, boosts: Boosts, not_valid: Rows) -> ScoreFactors:
+        """Return the boosts, and the factor of rows that are not valid."""
         factors = boost_factors(self._connection, layout, boosts)
-        if conversations:
-            factors[QUESTION_FACTOR] = partial(question_factors, self._connection, layout)
         if len(not_valid):
             factors[VALIDITY_FACTOR] = partial(validity_factors, not_valid, layout)
         return ScoreFactors(factors, len(layout))
@@ -362,11 +351,8 @@ class Ranker:
         vector_share: float,
         zone: tzinfo,
         may_wait: bool,
-    ) -> "tuple[Ranked, _VectorSteps | None]":
-        """Rank by words and, if the store has vectors, by meaning.
-
-        The second value has the later steps that need vectors; None without vectors.
-        """
+    ) -> Ranked:
+        """Rank by words and, if the store has vectors, by meaning."""
         times, on_time = self._read_times(context, question, language, zone)
         asking, stems = asking_part(question, language), self._stems_of(language)
         text = score_text(context, query, stems, language, times=times, asking=asking, floor=floor)
@@ -378,10 +364,13 @@ class Ranker:
             base, scores = text.score, boost_dated(text.score, on_time)
             places = candidate_places(scores, context)
         else:
-            steps = _VectorSteps(text, vector, vector_share, on_time, context.layout)
-            vector, scores, places = _score_best(vector, steps.combine, context, limit)
+
+            def combine(vector: VectorScores) -> Floats:
+                return boost_dated(fuse(text, vector, vector_share), on_time)
+
+            vector, scores, places = _score_best(vector, combine, context, limit)
             base = fuse(text, vector, vector_share) if times.patterns else scores
-        ranked = _ranked(
+        return _ranked(
             scores,
             places,
             context,
@@ -391,9 +380,6 @@ class Ranker:
             base=base if times.patterns else None,
             compared=compared,
         )
-        if vector is None:
-            return ranked, None
-        return ranked, replace(steps, vector=vector)
 
     def _search_vectors(
         self, context: SearchContext, question: str, *, floor: bool, may_wait: bool
@@ -507,34 +493,6 @@ class Ranker:
             with self._without_limit():
                 self._stems[language] = Stems(language)
         return self._stems[language]
-
-
-@dataclass(frozen=True, slots=True)
-class _VectorSteps:
-    """The steps of a hybrid search that combine the scores of words and vectors."""
-
-    text: TextScores
-    vector: VectorScores
-    vector_share: float
-    on_time: Mask  # by place: whether the record has a date that the question names
-    layout: Layout
-
-    def combine(self, vector: VectorScores) -> Floats:
-        """Return the scores by place."""
-        return boost_dated(fuse(self.text, vector, self.vector_share), self.on_time)
-
-    def standalone(self, exact: Places) -> Floats:
-        """Return the scores without neighbors, by place, from stored vectors at `exact`."""
-        speaker_turns = self.text.speaker_turns(self.layout)
-        scores = standalone_scores(self.text, self.vector.rescored(exact), speaker_turns)
-        return boost_dated(scores, self.on_time)
-
-    def exact(self, ranked: Ranked) -> Ranked:
-        """Return the result with exact scores of the records that `diversify` moved up."""
-        if self.vector.stored is None or not ranked.diversified:
-            return ranked
-        vector = self.vector.rescored(np.fromiter(ranked.diversified, np.int64))
-        return replace(ranked, scores=self.combine(vector), arms=(self.text, vector))
 
 
 def _score_best(

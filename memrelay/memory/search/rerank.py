@@ -1,10 +1,14 @@
-"""Reranks the best records of a search by how near their words are to the words of the query.
+"""Reranks the best records of conversations by what reading them and their neighbors shows.
 
-BM25 counts words as typed. This asks for each word whether it, or one with much the same meaning,
-occurs at all. It is late interaction (Khattab and Zaharia 2020, ColBERT) on single words instead
-of a model's states: it stores nothing and runs no model. docs/recall.md has measurements.
+BM25 and vectors compare each record alone or a sum over neighbors. Reading also asks whether each
+word of the query, or one with much the same meaning, occurs at all, whether a turn only asks, and
+whether it answers a question that has the words. It stores nothing and runs no model.
+
+The weights are those of a linear model of the log odds of a hit. benchmarks/recall/weights.py fits
+them, and scores each conversation with the weights of the others (docs/recall.md).
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import NamedTuple
@@ -18,14 +22,27 @@ from memrelay.memory.search.embedding.near_words import Words, near_words, words
 from memrelay.memory.search.granularities import idf
 from memrelay.memory.search.layout import Layout, Places
 from memrelay.memory.search.results import Floats, Ranked, ScoreFactors, rank_order
+from memrelay.memory.search.text.questions import closing_question_share, count_names
 from memrelay.memory.search.text_retriever import TextScores
 
-READ = 16  # best records by score that are reranked; up to 48 give the same result
-# A record that has everything gets this factor added to its odds. 0.7 to 1.4 score the same.
-GAIN = 1.0
+READ = 48  # best records by score that are reranked
 AROUND = 2  # neighbors on each side that are read with a turn
 LONGEST = 2048  # bytes read of a record
+# What a signal of 1 adds to the log odds of a score.
+WEIGHTS = {
+    "window": -0.25,  # ln(1 + BM25) of the window, which the score counts as much as the record
+    "segment": -0.33,  # and of the segment
+    "words": 0.5,  # the share of the query that the record has, or comes near to, from 0 to 1
+    "near": 1.0,  # and the record with its neighbors
+    "question": -0.8,  # the share of the text that is a closing question
+    "answer": 0.8,  # the share of the query in the question before a turn
+    # For questions with several answers: names in the text, and 1 for the speaker that the query
+    # names, -1 for others.
+    "names": 0.1,
+    "speaker": 0.1,
+}
 NONE = np.zeros(0, np.int32)
+Signals = dict[str, Floats]
 
 
 class QueryWords(NamedTuple):
@@ -36,25 +53,61 @@ class QueryWords(NamedTuple):
 
 
 class Reader:
-    """Reads the texts of records in one search. Reads nothing before the first call."""
+    """Reads the texts of records for one search, and of their neighbors.
 
-    def __init__(self, connection: apsw.Connection, layout: Layout, text: TextScores) -> None:
+    `by_meaning` is whether words of nearly the same meaning count, which the table has for English.
+    """
+
+    def __init__(
+        self,
+        connection: apsw.Connection,
+        layout: Layout,
+        text: TextScores,
+        *,
+        by_meaning: bool,
+        wants_several: bool,
+    ) -> None:
         self._connection, self._layout, self._text = connection, layout, text
+        self._by_meaning, self._wants_several = by_meaning, wants_several
 
-    def score(self, places: Places, around: int) -> Floats:
-        """Return how near each place and `around` turns on each side are to the query, 0 to 1."""
-        columns = _windows(self._layout, places, around)
-        read, at = np.unique(columns, return_inverse=True)
-        by_word = self._nearness(read)[:, at.reshape(columns.shape)].max(axis=2)
-        near: Floats = self._query_words.weights @ by_word
-        return near
+    def read(self, places: Places) -> Signals:
+        """Return the signals of each place, by the names in WEIGHTS."""
+        columns = _windows(self._layout, places)
+        there, at = np.unique(columns, return_inverse=True)
+        at = at.reshape(columns.shape)
+        texts = contents(self._connection, self._layout.row[there], LONGEST)
+        asking = np.array([closing_question_share(text) for text in texts], np.float32)
+        own, before = at[:, AROUND], at[:, AROUND - 1]
+        _, window, segment = self._text.granularities
+        signals = {
+            "window": np.log1p(window[places]),
+            "segment": np.log1p(segment[places]),
+            "question": asking[own] * (self._layout.source[places] >= 0),
+            "answer": (asking[before] > 0) * (before != own) * self._share(there[before]),
+        }
+        if self._by_meaning:
+            by_word, weights = self._nearness(texts), self._query_words.weights
+            signals["words"] = weights @ by_word[:, own]
+            signals["near"] = weights @ by_word[:, at].max(axis=2)
+        if self._wants_several:
+            signals["names"] = np.array([count_names(texts[one]) for one in own], np.float32)
+            if len(self._text.speakers) == 1:
+                is_speaker = self._layout.source[places] == self._text.speakers[0]
+                signals["speaker"] = np.where(is_speaker, np.float32(1), np.float32(-1))
+        return signals
 
-    def _nearness(self, places: Places) -> Floats:
-        """Return a row per word of the query: its nearness to the nearest word of each place."""
+    def _share(self, places: Places) -> Floats:
+        """Return the BM25 of places as a share of the weights of the query."""
+        weights = sum(term.weight(len(self._layout)) for term in self._text.all_terms)
+        share: Floats = self._text.granularities[0][places] / np.float32(max(weights, 1e-6))
+        return share
+
+    def _nearness(self, texts: Sequence[str]) -> Floats:
+        """Return a row per word of the query: its nearness to the nearest word of each text."""
         near = near_words()
-        found = list(map(near.read, contents(self._connection, self._layout.row[places], LONGEST)))
+        found = list(map(near.read, texts))
         by_word = near.nearness(self._query_words.words, np.concatenate([NONE, *found]))
-        table = np.zeros((len(by_word), len(places)), np.float32)
+        table = np.zeros((len(by_word), len(texts)), np.float32)
         sizes = np.fromiter(map(len, found), np.int64)
         there = sizes > 0
         if there.any():
@@ -87,18 +140,34 @@ def rerank(ranked: Ranked, reader: Reader, factors: ScoreFactors) -> Ranked:
     """
     places = ranked.places[:READ]
     scores = factors.multiply(ranked.scores, places)
-    more = 1 + GAIN * reader.score(places, AROUND)
+    changes = {name: WEIGHTS[name] * signal for name, signal in reader.read(places).items()}
+    more = np.exp(sum(changes.values(), np.zeros(len(places), np.float32)))
     read = (scores * more / (1 - scores + scores * more)).astype(np.float32)
     order = rank_order(read, places, ranked.context)
-    reranked = dict(zip(places.tolist(), read.tolist(), strict=True))
+    by_place = dict(zip(places.tolist(), read.tolist(), strict=True))
     return replace(
-        ranked, places=np.concatenate([places[order], ranked.places[READ:]]), reranked=reranked
+        ranked,
+        places=np.concatenate([places[order], ranked.places[READ:]]),
+        reranked=by_place,
+        signals=changes,
     )
 
 
-def _windows(layout: Layout, places: Places, around: int) -> NDArray[np.int64]:
+def take_turns(ranked: Ranked, speakers: Sequence[int]) -> Ranked:
+    """Return the result with the turns of each of these speakers by turns, in their order.
+
+    A question that names several speakers has an answer of each.
+    """
+    source = ranked.context.layout.source[ranked.places]
+    rank = np.zeros(len(source), np.int64)
+    for some in (*(source == one for one in speakers), ~np.isin(source, speakers)):
+        rank[some] = np.arange(np.count_nonzero(some))
+    return replace(ranked, places=ranked.places[np.argsort(rank, kind="stable")])
+
+
+def _windows(layout: Layout, places: Places) -> NDArray[np.int64]:
     """Return a row per place with the places of its window. Missing neighbors are itself."""
-    columns = places[:, None] + np.arange(-around, around + 1)
+    columns = places[:, None] + np.arange(-AROUND, AROUND + 1)
     inside = np.clip(columns, 0, len(layout) - 1)
     same = (inside == columns) & (layout.thread[inside] == layout.thread[places, None])
     return np.where(same, inside, places[:, None])

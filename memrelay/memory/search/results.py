@@ -57,7 +57,8 @@ class Ranked:
     base: Floats | None = None  # scores before the date boost; None if the query names no date
     factors: Mapping[str, Floats] = field(default_factory=dict)  # by boost name and place
     reranked: Mapping[int, float] = field(default_factory=dict)  # place -> score after reranking
-    diversified: Mapping[int, float] = field(default_factory=dict)  # place -> score in diversify
+    # what each signal of reading added to the log odds of a score, in the order of `reranked`
+    signals: Mapping[str, Floats] = field(default_factory=dict)
     compared: str = ""  # the text that vectors are compared with
 
     def scores_by_row(self) -> dict[int, float]:

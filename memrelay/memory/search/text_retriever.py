@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from itertools import zip_longest
 
 import numpy as np
-from numpy.typing import NDArray
 
 from memrelay.memory.engine.postings import BYTES_A_POSTING, Postings, max_cache_bytes
 from memrelay.memory.engine.row_arrays import Rows
@@ -64,6 +63,8 @@ class TextScores(RetrieverScores):
     speakers: tuple[int, ...]  # speakers named in the query
     min_coverage: float  # the coverage below which no term is scored
     all_terms: tuple[Term, ...]  # all terms of the query
+    # BM25 of the record, its window and its segment, by place; of the record alone without threads
+    granularities: tuple[Floats, ...]
 
     def scores_beyond(self, words: Collection[str]) -> bool:
         """Return whether a term besides these words was scored."""
@@ -75,13 +76,6 @@ class TextScores(RetrieverScores):
             if term.meant:
                 question = re.sub(rf"\b{re.escape(term.text)}\b", term.meant, question, flags=re.I)
         return question
-
-    def speaker_turns(self, layout: Layout) -> NDArray[np.bool_] | None:
-        """Return which places are turns of the speaker that the query names.
-
-        Returns None if the query names no speaker, or several.
-        """
-        return layout.source == self.speakers[0] if len(self.speakers) == 1 else None
 
 
 def score_text(
@@ -106,7 +100,8 @@ def score_text(
     words = set(plain_tokens(" ".join((*query.words, *query.phrases))))
     named = layout.find_speakers(words | {term.meant for term in terms})
     wanted, left_out = _select_terms([term for term in terms if term.records], len(layout))
-    raw, held, largest = _score_terms(context, wanted)
+    parts, held, largest = _score_terms(context, wanted)
+    raw = _combine(parts, layout)
     counted = [term for term in terms if term.records or term.text not in times.words]
     covered = _coverage(largest, left_out, counted, len(layout))
     least = _min_coverage(query, language, len(layout)) if floor else 0.0
@@ -116,7 +111,7 @@ def score_text(
         raw[layout.source == named[0]] *= np.float32(SPEAKER_BOOST)
     score = raw / (raw + np.float32(HALF_SCORE))
     return TextScores(
-        "text", raw, score, held, left_out, covered, tuple(named), least, tuple(terms)
+        "text", raw, score, held, left_out, covered, tuple(named), least, tuple(terms), parts
     )
 
 
@@ -171,10 +166,9 @@ def _select_terms(terms: list[Term], records: int) -> tuple[list[Term], tuple[Te
 
 def _score_terms(
     context: SearchContext, wanted: list[Term]
-) -> tuple[Floats, tuple[tuple[Term, Places], ...], float]:
-    """Return (raw scores by place, the places that hold each term, the largest weight in a window).
-
-    The score of a turn is the mean over the three granularities.
+) -> tuple[tuple[Floats, ...], tuple[tuple[Term, Places], ...], float]:
+    """Return (BM25 of each granularity by place, the places that hold each term, the largest
+    weight in a window).
     """
     layout, held = context.layout, []
     sums = [Scores(granularity) for granularity in context.granularities.all]
@@ -189,12 +183,18 @@ def _score_terms(
             units = one.add(term.emphasis * idf(len(layout), len(rows)), places, counts)
             if together is not None:
                 together[units] += weight
+    parts = tuple(one.at_places() for one in sums)
+    return parts, tuple(held), max(float(together.max(initial=0)) for together in weights)
+
+
+def _combine(parts: tuple[Floats, ...], layout: Layout) -> Floats:
+    """Return raw scores by place. That of a turn is the mean over the three granularities."""
     raw = np.zeros(len(layout), np.float32)
-    for one in sums:  # windows and segments are empty for records without a thread
-        raw += one.at_places()
-    if len(sums) > 1:
-        raw *= np.where(layout.source >= 0, np.float32(1 / len(sums)), np.float32(1))
-    return raw, tuple(held), max(float(together.max(initial=0)) for together in weights)
+    for part in parts:  # windows and segments are empty for records without a thread
+        raw += part
+    if len(parts) > 1:
+        raw *= np.where(layout.source >= 0, np.float32(1 / len(parts)), np.float32(1))
+    return raw
 
 
 class Relevance:

@@ -95,9 +95,8 @@ def _notes(hit: Json) -> list[str]:
     if hit["speaker"]:
         notes.append("The query names the speaker.")
     if hit["read"] is not None:
-        notes.append(f"Reranked: {hit['read']:.3f} sets its place among the best.")
-    if hit["raised"] is not None:
-        notes.append(f"Raised as the first of its thread; its own score is {hit['raised']:.3f}.")
+        signals = ", ".join(f"{name} {change:+.2f}" for name, change in hit["signals"].items())
+        notes.append(f"Reranked: {hit['read']:.3f} sets its place among the best ({signals}).")
     return notes
 
 

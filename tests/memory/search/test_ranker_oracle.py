@@ -102,19 +102,6 @@ def segment(one: Known, records: list[Known]) -> tuple[tuple[str, int], str]:
     )
 
 
-def spread(by_score: list[Known]) -> list[Known]:
-    """Raise, from the tenth place on, missing threads with their best turn until ten threads are
-    present."""
-    kept = 9 + (len(by_score) > 9 and not by_score[9].thread)
-    first, raised = by_score[:kept], []
-    present = {one.thread or one.guid for one in first}
-    for one in by_score[kept:]:
-        if one.thread and one.thread not in present and len(present) < 10:
-            present.add(one.thread)
-            raised.append(one)
-    return first + raised + [one for one in by_score[kept:] if one not in raised]
-
-
 @dataclass
 class World:
     """A store and its expected records."""
@@ -172,7 +159,7 @@ class World:
             (one for one in self.records if one.guid in scores),
             key=lambda one: (-scores[one.guid], -one.row),
         )
-        assert [one.guid for one in found] == [one.guid for one in spread(by_score)]
+        assert [one.guid for one in found] == [one.guid for one in by_score]
 
 
 texts = st.lists(st.sampled_from(WORDS), min_size=1, max_size=4).map(" ".join)

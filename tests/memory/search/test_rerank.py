@@ -55,10 +55,8 @@ def test_neighboring_turns_count() -> None:
         assert explanation.hits[0].read > explanation.hits[1].read  # type: ignore[operator]
 
 
-@pytest.mark.parametrize(
-    "wanted", [{"language": "none"}, {"language": "german"}, {"boosts": Boosts(0.1, 30, 0, NOW)}]
-)
-def test_other_languages_and_boosts_disable_reranking(wanted: dict[str, object]) -> None:
+@pytest.mark.parametrize("wanted", [{"language": "none"}, {"boosts": Boosts(0.1, 30, 0, NOW)}])
+def test_no_language_and_boosts_disable_reranking(wanted: dict[str, object]) -> None:
     with fresh_store() as store:
         write_two_threads(store)
 
@@ -66,6 +64,71 @@ def test_other_languages_and_boosts_disable_reranking(wanted: dict[str, object])
 
         assert contents(found) == ["She adopted a dog.", "She adopted a lamp."]
         assert [hit.read for hit in explanation.hits] == [None, None]
+
+
+def test_near_words_are_those_of_english() -> None:
+    with fresh_store() as store:
+        write_two_threads(store)
+
+        _, explanation = search_hybrid(store, "adopted puppy", language="german")
+
+        assert all(hit.signals.keys() == {"window", "segment"} for hit in explanation.hits)
+
+
+def test_a_statement_ranks_before_a_question_with_the_same_words() -> None:
+    with fresh_store() as store:
+        write_turns(store, "a", "green tea?")
+        write_turns(store, "b", "green tea.")
+
+        found, explanation = search_hybrid(store, "green tea")
+
+        assert contents(found) == ["green tea.", "green tea?"] and found[0].score == found[1].score
+        assert explanation.hits[1].signals["question"] == pytest.approx(-0.8)
+        assert "question" not in explanation.hits[0].signals
+
+
+def test_the_answer_to_a_question_with_the_words_ranks_higher() -> None:
+    with fresh_store() as store:
+        write_turns(store, "a", "Which tea do you like?", "Oolong is best.")
+        write_turns(store, "b", "I like which one?", "No tea, please.", "Fine.")
+
+        found, explanation = search_hybrid(store, "which tea")
+
+        signals = dict(zip(contents(found), (hit.signals for hit in explanation.hits), strict=True))
+        assert signals["Oolong is best."]["answer"] > 0
+        assert "answer" not in signals["Which tea do you like?"]
+
+
+def test_a_question_with_several_answers_prefers_the_speaker_and_names() -> None:
+    with fresh_store() as store:
+        for source, text in (
+            ("Ann", "My books are by Tolkien."),
+            ("Bob", "My books are by Herbert."),
+            ("Ann", "My books are by nobody."),
+        ):
+            with store.transaction() as tx:
+                write(tx, make_record(text, thread=source + text[-4:], source=source))
+        found, explanation = search_hybrid(store, "What books does Ann have?")
+
+        assert contents(found)[0] == "My books are by Tolkien."
+        signals = [hit.signals for hit in explanation.hits]
+        assert signals[0]["names"] > 0 and signals[0]["speaker"] == pytest.approx(0.1)
+        assert signals[-1]["speaker"] == pytest.approx(-0.1)
+        _, explanation = search_hybrid(store, "Which book does Ann have?")
+        assert not any({"names", "speaker"} & hit.signals.keys() for hit in explanation.hits)
+
+
+def test_speakers_that_a_question_names_take_turns() -> None:
+    with fresh_store() as store:
+        for number in range(4):
+            for source, text in (("Ann", "tea and more tea"), ("Bob", "tea"), ("Cleo", "tea")):
+                with store.transaction() as tx:
+                    write(tx, make_record(f"{text} {number}", thread=f"{number}", source=source))
+        with store.transaction() as tx:
+            found = search(tx, SearchInput("tea of Ann and Bob", PLENTY, mode="hybrid", limit=6))
+
+        sources = [one.source for one in found]
+        assert {*sources[:3]} == {"Ann", "Bob", "Cleo"} and {*sources[3:]} == {"Ann", "Bob", "Cleo"}
 
 
 def test_a_store_without_threads_is_not_reranked() -> None:
@@ -94,7 +157,8 @@ def test_a_query_of_names_only_keeps_the_order() -> None:
 
         found, explanation = search_hybrid(store, "Ann?")
 
-        assert [hit.read for hit in explanation.hits] == pytest.approx([one.score for one in found])
+        assert found == sorted(found, key=lambda one: -(one.score or 0))
+        assert not any({"words", "near"} & hit.signals.keys() for hit in explanation.hits)
 
 
 @pytest.mark.parametrize("limit", [1, 5, READ - 1, READ, READ + 1, 3 * READ])

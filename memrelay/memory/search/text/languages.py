@@ -47,7 +47,7 @@ LANGUAGES = (
 )
 
 # Language of a store if no bundle sets one.
-DEFAULT_LANGUAGE = "english"
+DEFAULT_LANGUAGE, NO_LANGUAGE = "english", "none"
 
 
 def check_language(name: str) -> str:
