@@ -203,8 +203,8 @@ class VectorTask:
             await self._in_store(name, partial(start_new_set, embedder=embedder))
             self._reindex.discard(name)
             self._shared.checkpoint("vectors begun anew")
-        elif found.next and await self._keep_serving_set(name, found.fingerprint):
-            return True
+        # Both in one step, so that frequent writes do not keep the next set from its end.
+        was_behind = bool(found.next) and await self._keep_serving_set(name, found.fingerprint)
         task = await self._in_store(
             name, partial(next_task, embedder=embedder, wanted=wanted, most=self._text_count)
         )
@@ -213,7 +213,7 @@ class VectorTask:
         # The fingerprint is "" if a reindex has just begun.
         elif found.fingerprint not in ("", str(embedder.fingerprint)):
             self._model_mismatch = str(wrong_model_error(found.fingerprint, embedder))
-        return task is not None
+        return was_behind or task is not None
 
     def _note(self, name: str, state: VectorState) -> None:
         """Note the model of a store's vectors. One that was replaced is no longer in use."""
