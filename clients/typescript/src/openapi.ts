@@ -4888,11 +4888,10 @@ export interface components {
              * @default null
              */
             read?: number | null;
-            /**
-             * Raised
-             * @default null
-             */
-            raised?: number | null;
+            /** Signals */
+            signals?: {
+                [key: string]: number;
+            };
             /**
              * Valid
              * @default true
