@@ -1,5 +1,7 @@
 """Mode hybrid reranks the best turns by how well they and their neighbors answer the query."""
 
+from itertools import product
+
 import pytest
 
 from memrelay.memory.engine.store import Store
@@ -119,11 +121,12 @@ def test_a_question_with_several_answers_prefers_the_speaker_and_names() -> None
 
 
 def test_speakers_that_a_question_names_take_turns() -> None:
+    texts = {"Ann": "tea and more tea", "Bob": "tea", "Cleo": "tea"}
     with fresh_store() as store:
-        for number in range(4):
-            for source, text in (("Ann", "tea and more tea"), ("Bob", "tea"), ("Cleo", "tea")):
-                with store.transaction() as tx:
-                    write(tx, make_record(f"{text} {number}", thread=f"{number}", source=source))
+        with store.transaction() as tx:
+            for number, source in product(range(4), texts):
+                text = f"{texts[source]} {number}"
+                write(tx, make_record(text, thread=f"{number}", source=source))
         with store.transaction() as tx:
             found = search(tx, SearchInput("tea of Ann and Bob", PLENTY, mode="hybrid", limit=6))
 
