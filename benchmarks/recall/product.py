@@ -31,28 +31,28 @@ class Product:
         meaning = (
             SemanticResources(QuestionEmbedder(lazy), Pool(MOST_BYTES)) if self._embedder else None
         )
-        self._store = Store(MEMORY_ID, store_path(folder, MEMORY_ID), meaning=meaning)
-        self._ids: dict[str, str] = {}  # guid -> the document's id
+        self.store = Store(MEMORY_ID, store_path(folder, MEMORY_ID), meaning=meaning)
+        self.ids: dict[str, str] = {}  # guid -> the document's id
 
     def ingest(self, documents: Sequence[Document]) -> None:
         """Write the documents. A turn is a record with a thread and the time of the turn."""
         for first in range(0, len(documents), BATCH):
-            with self._store.transaction() as tx:
+            with self.store.transaction() as tx:
                 for number, document in enumerate(documents[first : first + BATCH], start=first):
-                    self._ids[write(tx, _make_record(number, document))] = document.id
+                    self.ids[write(tx, _make_record(number, document))] = document.id
         if self._embedder is not None:
-            embed_all(self._store, self._embedder)
-        self._store.begin()  # a worker's batch runs many searches in one transaction
+            embed_all(self.store, self._embedder)
+        self.store.begin()  # a worker's batch runs many searches in one transaction
 
     def search(self, question: str, limit: int) -> list[str]:
         """Return the document ids of records.search."""
         wanted = SearchInput(question, MOST_BYTES, mode="hybrid", limit=limit)
-        return [self._ids[record.guid] for record in search(self._store, wanted)]
+        return [self.ids[record.guid] for record in search(self.store, wanted)]
 
     def close(self) -> None:
         """Close the store."""
-        self._store.rollback()
-        self._store.close()
+        self.store.rollback()
+        self.store.close()
 
 
 def _make_record(number: int, document: Document) -> WriteInput:
