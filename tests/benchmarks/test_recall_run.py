@@ -21,11 +21,11 @@ DEVELOPMENT = CHECKOUT.parent / "shared" / "data"
 # A little below the measured values (docs/recall.md), so that a new version of a library
 # does not fail the test.
 FLOORS = {
-    "locomo": {"turn@5": 0.75, "turn@10": 0.84, "session@5": 0.9, "session@10": 0.94},
+    "locomo": {"turn@5": 0.745, "turn@10": 0.815, "session@5": 0.88, "session@10": 0.925},
     "cranfield": {"nDCG@10": 0.38},
 }
 # turn@10 of other forms of LoCoMo's questions
-VARIANT_FLOORS = {"long": 0.82, "typo": 0.82, "typos": 0.81, "nameless": 0.8, "pooled": 0.82}
+VARIANT_FLOORS = {"long": 0.8, "typo": 0.81, "typos": 0.8, "nameless": 0.8, "pooled": 0.8}
 
 
 def bench(*arguments: str) -> "subprocess.CompletedProcess[str]":
