@@ -98,7 +98,7 @@ def test_a_part_without_a_new_minute_is_not_sent_again(web_system: WebSystem, ui
 
 def test_the_home_page_counts_the_hour_and_the_day(web_system: WebSystem, uid: str) -> None:
     # The status is read again some seconds after the deploy.
-    wait_for(lambda: "No worker is running." in text_of(web_system.get("/")))
+    wait_for(lambda: "No worker is running." in text_of(web_system.get("/")), "the need")
     text = text_of(web_system.get("/"))
 
     assert "22 in 24 hours" in text and "0 in the last hour" in text
