@@ -62,13 +62,13 @@ MAX_RATIO, MAX_BYTES, MAX_PAGE_MS, MAX_POLL_MS, MAX_ASSETS = 1.5, 300_000, 150.0
 QUERY = "+".join(map(word, (3, 40, 700)))
 POLLS = ("many", "fresh", "one")
 RENDERS = ("page", "reads", "ratio")
-OVERVIEW, LOG_ROWS = "overview", 50
+HOME, OVERVIEW, LOG_ROWS = "home", "overview", 50
 # Pages with a counterpart in the plain program, and its address.
 PLAIN = {"memory": "/", "search": f"/?q={QUERY}"}
 # Shared reads are older after this pause.
 PAUSE_S = 1.05
 NONE: Mapping[str, str] = MappingProxyType({})
-PARTS = re.compile(r'data-refresh hx-get="([^"]+)"')
+PARTS = re.compile(r'data-refresh="([^"]+)"')
 Read = Callable[[], Awaitable[object]]
 Figures = dict[str, float]
 
@@ -77,7 +77,7 @@ def list_pages(guids: Guids) -> dict[str, str]:
     """Return the addresses of the measured pages."""
     base, store = f"/pipelines/{UID}", f"store={STORE}"
     return {
-        "home": "/",
+        HOME: "/",
         "memory": f"{base}/memory",
         "long texts": f"{base}/memory?kind=article",
         "longest texts": f"{base}/memory?kind=book",
@@ -159,6 +159,10 @@ class Reads:
         answer = await self._requester.call(call, TIMEOUT_S)
         assert "output" in answer, answer
 
+    async def read_home(self) -> None:
+        """Read the status, as the first page does."""
+        await self._status.get()
+
     async def read_overview(self) -> None:
         """Read what the page of a pipeline shows. It calls no operations."""
         letters = self._catalog.dead_letters
@@ -176,9 +180,9 @@ async def prepare(site: Site, socket: Path, reads: Reads, pages: dict[str, str])
     for name, path in pages.items():
         await site.fetch(path)
         stages = await record_questions(socket, UID, partial(site.fetch, path))
-        if not stages:
-            assert name == OVERVIEW, name
-        found[name] = partial(reads.repeat, stages) if stages else reads.read_overview
+        # These pages call no operations, or only once for several views.
+        others = {HOME: reads.read_home, OVERVIEW: reads.read_overview}
+        found[name] = partial(reads.repeat, stages) if stages else others[name]
     return found
 
 
