@@ -303,11 +303,13 @@ class Ranker:
         text = ranked.arms[0]
         if not len(ranked.places) or not isinstance(text, TextScores) or language == NO_LANGUAGE:
             return ranked
+        vector = next((arm for arm in ranked.arms if isinstance(arm, VectorScores)), None)
         is_english = language in LANGUAGES
         reader = Reader(
             self._connection,
             ranked.context.layout,
             text,
+            vector,
             by_meaning=is_english,
             wants_several=is_english and wants_several(asking_part(question, language) or question),
         )

@@ -24,6 +24,7 @@ from memrelay.memory.search.layout import Layout, Places
 from memrelay.memory.search.results import Floats, Ranked, ScoreFactors, rank_order
 from memrelay.memory.search.text.questions import closing_question_share, count_names
 from memrelay.memory.search.text_retriever import TextScores
+from memrelay.memory.search.vector_retriever import VectorScores
 
 READ = 48  # best records by score that are reranked
 AROUND = 2  # neighbors on each side that are read with a turn
@@ -34,6 +35,7 @@ WEIGHTS = {
     "segment": -0.33,  # and of the segment
     "words": 0.5,  # the share of the query that the record has, or comes near to, from 0 to 1
     "near": 1.0,  # and the record with its neighbors
+    "thread": 0.8,  # the best vector score of a record of the thread
     "question": -0.8,  # the share of the text that is a closing question
     "answer": 0.8,  # the share of the query in the question before a turn
     # For questions with several answers: names in the text, and 1 for the speaker that the query
@@ -63,11 +65,13 @@ class Reader:
         connection: apsw.Connection,
         layout: Layout,
         text: TextScores,
+        vector: VectorScores | None,
         *,
         by_meaning: bool,
         wants_several: bool,
     ) -> None:
         self._connection, self._layout, self._text = connection, layout, text
+        self._vector = vector
         self._by_meaning, self._wants_several = by_meaning, wants_several
 
     def read(self, places: Places) -> Signals:
@@ -85,6 +89,8 @@ class Reader:
             "question": asking[own] * (self._layout.source[places] >= 0),
             "answer": (asking[before] > 0) * (before != own) * self._share(there[before]),
         }
+        if self._vector is not None:
+            signals["thread"] = self._best_of_threads(places, self._vector.standalone)
         if self._by_meaning:
             by_word, weights = self._nearness(texts), self._query_words.weights
             signals["words"] = weights @ by_word[:, own]
@@ -101,6 +107,15 @@ class Reader:
         weights = sum(term.weight(len(self._layout)) for term in self._text.all_terms)
         share: Floats = self._text.granularities[0][places] / np.float32(max(weights, 1e-6))
         return share
+
+    def _best_of_threads(self, places: Places, scores: Floats) -> Floats:
+        """Return the highest score in the thread of each place. Places are sorted by thread."""
+        threads, at = np.unique(self._layout.thread[places], return_inverse=True)
+        first = np.searchsorted(self._layout.thread, threads)
+        end = np.searchsorted(self._layout.thread, threads, side="right")
+        best = [scores[begin:stop].max() for begin, stop in zip(first, end, strict=True)]
+        found: Floats = np.array(best, np.float32)[at]
+        return found
 
     def _nearness(self, texts: Sequence[str]) -> Floats:
         """Return a row per word of the query: its nearness to the nearest word of each text."""
