@@ -1,7 +1,7 @@
 """usage: weights.py --data FOLDER [--model MODEL]. Fit the weights of the reranking to LoCoMo.
 
 Each conversation is scored with weights that were fitted to the others, so the figures hold for
-conversations that nobody has seen. They are printed next to the order without reranking and to
+unseen conversations. They are printed next to the order without reranking and to
 that of the product. The last line has the weights for all conversations, in log odds of the score,
 as in memrelay/memory/search/rerank.py.
 

@@ -27,7 +27,7 @@ def find_refusal(agent: CheckedAgent, rules: OutgoingRules) -> OutgoingRefused |
 def check_targets(
     agents: Mapping[int, CheckedAgent | None], rules: OutgoingRules, report: Report
 ) -> None:
-    """Warn about URLs that will be refused, and about examples that nobody has filled in."""
+    """Warn about URLs that will be refused, and about examples that were not replaced."""
     for at, agent in agents.items():
         path = ("agents", at, "wf_webhook_args", "url")
         refusal = None if agent is None else find_refusal(agent, rules)

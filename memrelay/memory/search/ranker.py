@@ -163,7 +163,7 @@ class Ranker:
             )
             ranked = factors.select_best(ranked, most)
             if is_reranked:
-                ranked = self._rerank(ranked, factors, language, question)
+                ranked = self._rerank(ranked, factors, language)
                 ranked = _put_last(ranked, not_valid)
             ranked = replace(ranked, places=ranked.places[: max(limit, 0)])
         self._pool.mark_used(self)  # the search has filled its caches
@@ -296,9 +296,7 @@ class Ranker:
             layout = self._layout.nbytes + BYTES_PER_PLACE * len(self._layout)
         return layout + self._filters.nbytes() + self._rows.nbytes() + self._vocabulary.nbytes
 
-    def _rerank(
-        self, ranked: Ranked, factors: ScoreFactors, language: str, question: str
-    ) -> Ranked:
+    def _rerank(self, ranked: Ranked, factors: ScoreFactors, language: str) -> Ranked:
         """Rerank the best records of conversations."""
         text = ranked.arms[0]
         if not len(ranked.places) or not isinstance(text, TextScores) or language == NO_LANGUAGE:
@@ -311,7 +309,7 @@ class Ranker:
             text,
             vector,
             by_meaning=is_english,
-            wants_several=is_english and wants_several(asking_part(question, language) or question),
+            wants_several=is_english and wants_several(ranked.compared),
         )
         ranked = rerank(ranked, reader, factors)
         return take_turns(ranked, text.speakers) if len(text.speakers) > 1 else ranked

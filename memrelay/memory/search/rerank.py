@@ -29,17 +29,17 @@ from memrelay.memory.search.vector_retriever import VectorScores
 READ = 48  # best records by score that are reranked
 AROUND = 2  # neighbors on each side that are read with a turn
 LONGEST = 2048  # bytes read of a record
-# What a signal of 1 adds to the log odds of a score.
+# The amount that a signal of 1 adds to the log odds of a score.
 WEIGHTS = {
     "window": -0.25,  # ln(1 + BM25) of the window, which the score counts as much as the record
-    "segment": -0.33,  # and of the segment
+    "segment": -0.33,  # the same for the segment
     "words": 0.5,  # the share of the query that the record has, or comes near to, from 0 to 1
-    "near": 1.0,  # and the record with its neighbors
+    "near": 1.0,  # the same for the record with its neighbors
     "thread": 0.8,  # the best vector score of a record of the thread
     "question": -0.8,  # the share of the text that is a closing question
     "answer": 0.8,  # the share of the query in the question before a turn
-    # For questions with several answers: names in the text, and 1 for the speaker that the query
-    # names, -1 for others.
+    # For questions with several answers: the names in the text; 1 for the speaker that the query
+    # names and -1 for others.
     "names": 0.1,
     "speaker": 0.1,
 }

@@ -206,7 +206,7 @@ def _find_begin(recorded: Recorded) -> str:
 
 
 class _Scale(NamedTuple):
-    """What the charts show: from `since`, in Unix seconds, in columns and labels of so many s."""
+    """The time that charts show: from `since` on, in Unix seconds, in columns of some seconds."""
 
     since: int
     column_s: int

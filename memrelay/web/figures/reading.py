@@ -22,7 +22,7 @@ from memrelay.web.figures.recorder import Recorder
 MIN_POINTS = 36
 MAX_CACHED = 200
 LATEST_S = 660
-# What happens now: the last recorded minutes.
+# The last recorded minutes, which are shown as now.
 CURRENT_S = 200
 MAX_DEPLOYS = 100
 # Figures of workers and the host, which only callers for all pipelines see.

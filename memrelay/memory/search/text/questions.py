@@ -1,4 +1,4 @@
-"""Questions: whether one has several answers, and what a text says of one."""
+"""Questions with several answers, and the signs of questions and names in texts."""
 
 import re
 
