@@ -4,7 +4,8 @@
 
 Both models embed all questions and documents of the data sets in the folder. A cosine gets the
 score that MiniLM has at the same quantile of all pairs of a question and a document of its store.
-So thresholds and the fusion of words and vectors stay as they are.
+So thresholds and the fusion of words and vectors stay as they are. If the model has a center, the
+mean cosine of a question with general sentences is subtracted first.
 """
 
 import argparse
@@ -61,8 +62,10 @@ def _cosines(corpora: Sequence[Corpus], embedder: Embedder) -> Iterator[Floats]:
         documents = embedder.embed(
             [embedded_text(bool(one.thread), one.source, one.text) for one in corpus.documents]
         )
-        questions = embedder.embed_questions([one.text for one in corpus.questions])
-        yield (questions @ documents.T).ravel()
+        questions = embedder.embed([one.text for one in corpus.questions])
+        center = embedder.calibration.center
+        means = 0.0 if center is None else (questions @ center)[:, None]
+        yield (questions @ documents.T - means).ravel()
 
 
 def _pool(measured: Sequence[Pairs]) -> Pairs:

@@ -29,7 +29,7 @@ class EmbedderAlone:
 
     def search(self, question: str, limit: int) -> list[str]:
         """Return document ids by cosine."""
-        cosines = self._matrix @ self._embedder.embed_questions([question])[0]
+        cosines = self._matrix @ self._embedder.embed([question])[0]
         return [self._ids[place] for place in np.argsort(-cosines, kind="stable")[:limit]]
 
     def close(self) -> None:

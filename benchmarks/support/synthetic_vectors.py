@@ -39,8 +39,6 @@ class SyntheticVectors:
         ] + INDIVIDUAL * self._drawn(len(texts))
         return (made / np.linalg.norm(made, axis=1, keepdims=True)).astype(np.float32)
 
-    embed_questions = embed
-
     def _drawn(self, count: int) -> np.ndarray:
         spread = np.arange(1, DIMENSION + 1) ** -STEEPNESS
         made = self._chance.normal(size=(count, DIMENSION)) * np.sqrt(spread)

@@ -58,7 +58,7 @@ from memrelay.memory.search.embedding.backfill import (
 from memrelay.memory.search.embedding.built_in import PREFERRED, BuiltInModel, best_installed
 from memrelay.memory.search.embedding.embedder import EmbeddingOptions
 from memrelay.memory.search.embedding.loading import LazyEmbedder
-from memrelay.memory.search.embedding.questions import QuestionEmbedder, Role
+from memrelay.memory.search.embedding.questions import QuestionEmbedder
 from memrelay.memory.search.pool import Pool, SemanticResources
 from memrelay.pipelines.rules import in_a_line
 from memrelay.worker.ownership.host_locks import alone
@@ -419,8 +419,7 @@ def _prepare_vectors(store: Store, operation: Operation, input: Any) -> None:
             return
         _embed_records(store, questions.embedder, renews=operation.name == EMBED)
         if operation.embeds and (text := getattr(input, operation.embeds)) is not None:
-            role: Role = "text" if operation.mutates else "question"
-            questions.prepare([text], store.vectors.fingerprint, role).result()
+            questions.prepare([text], store.vectors.fingerprint).result()
 
 
 def _prepare_default_search(store: Store, embedder: LazyEmbedder, *, wait: bool) -> None:

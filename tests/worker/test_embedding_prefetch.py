@@ -7,7 +7,7 @@ import pytest
 
 from memrelay.memory.search.embedding.embedder import EmbeddingOptions
 from memrelay.memory.search.embedding.loading import LazyEmbedder
-from memrelay.memory.search.embedding.questions import QuestionEmbedder, Role
+from memrelay.memory.search.embedding.questions import QuestionEmbedder
 from memrelay.pipelines.check import check
 from memrelay.pipelines.plan import Plan
 from memrelay.worker.run.embedding_prefetch import EmbeddingPrefetch
@@ -18,7 +18,7 @@ from tests.support.bundles import make_bundle, make_memory
 class Broken(QuestionEmbedder):
     """Raises an unexpected error."""
 
-    def _prepare(self, texts: Sequence[str], fingerprint: str, role: Role) -> None:
+    def _prepare(self, texts: Sequence[str], fingerprint: str) -> None:
         raise MemoryError("no room")
 
 

@@ -21,7 +21,7 @@ DENSE = 16
 SEGMENT_TURNS = 15  # at most; the segments of a thread have nearly equal lengths
 # Memory of the arrays of all granularities, approximately.
 BYTES_PER_PLACE = 24
-K1, B = 2.0, 0.7  # BM25
+K1, B = 1.2, 0.75  # BM25, as in FTS5
 Counts = NDArray[np.float32]
 
 

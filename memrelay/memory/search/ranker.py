@@ -35,7 +35,7 @@ from memrelay.memory.search.granularities import BYTES_PER_PLACE, Granularities
 from memrelay.memory.search.layout import Layout, Places
 from memrelay.memory.search.pool import POOL, SemanticResources
 from memrelay.memory.search.query import NO_BOOSTS, Boosts, Query, match_all, match_any
-from memrelay.memory.search.rerank import READ, Reader, rerank, take_turns
+from memrelay.memory.search.rerank import SKIMMED, Reader, rerank, take_turns
 from memrelay.memory.search.results import (
     Floats,
     Ranked,
@@ -149,7 +149,7 @@ class Ranker:
             ranked = self._search_semantic(context, question, language, limit, factors)
         else:
             is_reranked = conversations and not boosts and limit > 0
-            most = max(limit, READ) if is_reranked else limit
+            most = max(limit, SKIMMED) if is_reranked else limit
             ranked = self._search_hybrid(
                 context,
                 query,

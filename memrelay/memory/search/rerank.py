@@ -26,7 +26,9 @@ from memrelay.memory.search.text.questions import closing_question_share, count_
 from memrelay.memory.search.text_retriever import TextScores
 from memrelay.memory.search.vector_retriever import VectorScores
 
-READ = 48  # best records by score that are reranked
+SKIMMED = 128  # best records by score from which those to read are chosen, by signals without texts
+SKIM_SHARE = 0.7  # the share of these signals in the choice: near words make up for a part of them
+READ = 48  # records whose texts are read
 AROUND = 2  # neighbors on each side that are read with a turn
 LONGEST = 2048  # bytes read of a record
 # The amount that a signal of 1 adds to the log odds of a score.
@@ -74,23 +76,28 @@ class Reader:
         self._vector = vector
         self._by_meaning, self._wants_several = by_meaning, wants_several
 
+    def skim(self, places: Places) -> Signals:
+        """Return the signals of each place that need no texts, by the names in WEIGHTS."""
+        _, window, segment = self._text.granularities
+        signals = {"window": np.log1p(window[places]), "segment": np.log1p(segment[places])}
+        if self._vector is not None:
+            signals["thread"] = self._best_of_threads(places, self._vector.standalone)
+        return signals
+
     def read(self, places: Places) -> Signals:
-        """Return the signals of each place, by the names in WEIGHTS."""
+        """Return the other signals of each place."""
         columns = _windows(self._layout, places)
         there, at = np.unique(columns, return_inverse=True)
         at = at.reshape(columns.shape)
         texts = contents(self._connection, self._layout.row[there], LONGEST)
-        asking = np.array([closing_question_share(text) for text in texts], np.float32)
         own, before = at[:, AROUND], at[:, AROUND - 1]
-        _, window, segment = self._text.granularities
+        asking = np.zeros(len(texts), np.float32)
+        for one in np.union1d(own, before):
+            asking[one] = closing_question_share(texts[one])
         signals = {
-            "window": np.log1p(window[places]),
-            "segment": np.log1p(segment[places]),
             "question": asking[own] * (self._layout.source[places] >= 0),
             "answer": (asking[before] > 0) * (before != own) * self._share(there[before]),
         }
-        if self._vector is not None:
-            signals["thread"] = self._best_of_threads(places, self._vector.standalone)
         if self._by_meaning:
             by_word, weights = self._nearness(texts), self._query_words.weights
             signals["words"] = weights @ by_word[:, own]
@@ -150,22 +157,36 @@ class Reader:
 def rerank(ranked: Ranked, reader: Reader, factors: ScoreFactors) -> Ranked:
     """Reorder the first records by their scores after reading. The reported scores stay.
 
-    The scores must not depend on which other records exist. Reading multiplies the odds of a
+    The scores must not depend on which other records exist. A signal multiplies the odds of a
     score, s / (1 - s), which for words is the raw score divided by a constant.
     """
-    places = ranked.places[:READ]
+    places = ranked.places[:SKIMMED]
     scores = factors.multiply(ranked.scores, places)
-    changes = {name: WEIGHTS[name] * signal for name, signal in reader.read(places).items()}
-    more = np.exp(sum(changes.values(), np.zeros(len(places), np.float32)))
-    read = (scores * more / (1 - scores + scores * more)).astype(np.float32)
-    order = rank_order(read, places, ranked.context)
-    by_place = dict(zip(places.tolist(), read.tolist(), strict=True))
+    skimmed = _weigh(reader.skim(places))
+    order = rank_order(_change(scores, skimmed, SKIM_SHARE), places, ranked.context)
+    first = order[:READ]
+    changes = {name: change[first] for name, change in skimmed.items()}
+    changes |= _weigh(reader.read(places[first]))
+    read = _change(scores[first], changes)
+    best = places[first][rank_order(read, places[first], ranked.context)]
     return replace(
         ranked,
-        places=np.concatenate([places[order], ranked.places[READ:]]),
-        reranked=by_place,
+        places=np.concatenate([best, places[order[READ:]], ranked.places[SKIMMED:]]),
+        reranked=dict(zip(places[first].tolist(), read.tolist(), strict=True)),
         signals=changes,
     )
+
+
+def _weigh(signals: Signals) -> Signals:
+    """Return what each signal adds to the log odds."""
+    return {name: WEIGHTS[name] * signal for name, signal in signals.items()}
+
+
+def _change(scores: Floats, changes: Signals, share: float = 1.0) -> Floats:
+    """Return the scores with this share of the changes added to their log odds."""
+    more = np.exp(share * sum(changes.values(), np.zeros(len(scores), np.float32)))
+    changed: Floats = (scores * more / (1 - scores + scores * more)).astype(np.float32)
+    return changed
 
 
 def take_turns(ranked: Ranked, speakers: Sequence[int]) -> Ranked:

@@ -6,6 +6,7 @@ are compared.
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
+from itertools import islice
 
 import numpy as np
 
@@ -19,7 +20,8 @@ from memrelay.memory.search.text.stopwords import STOP_WORDS
 from memrelay.memory.search.text.words import in_letters
 
 SHORTEST, LONGEST = 3, 32  # characters of a word that gets a suggestion
-FOR_TWO = 5  # characters from which on two edits are allowed
+SAME_LETTERS = (1, 2)  # at the beginning of a word and its edits, for their lookup
+FOR_TWO = 5  # characters from which on two edits are suggested, and more for a correction
 MAX_ALIKE = 4096  # words with the same beginning that are compared
 NEIGHBORHOOD = 64  # code points of a script around a letter
 MAX_CHECKED = 16  # words whose postings are checked for records that are not expired
@@ -51,7 +53,8 @@ def correct_terms(
             continue
         left -= 1
         if near_words().known((term.text,)):
-            similar = _one_edit_away(term.text, context, stems)
+            edits = set(_one_edit(term.text)) - {term.text}
+            similar = _one_edit_away(term.text, edits, context, stems)
             near = [word for word in similar if word not in stop_words][:MAX_NEAR]
             corrected.append(_corrected(term, near, context, stems, misspelled=False))
         else:
@@ -74,10 +77,13 @@ def _is_correctable(term: Term, context: SearchContext) -> bool:
     )
 
 
-def _one_edit_away(word: str, context: SearchContext, stems: Stems) -> list[str]:
-    """Return the words one edit away that a record holds in any form, the most frequent first."""
-    edits = set(_one_edit(word)) - {word}
-    counts = context.vocabulary.among(edits)
+def _one_edit_away(
+    word: str, edits: Collection[str], context: SearchContext, stems: Stems
+) -> list[str]:
+    """Return the words among these edits that a record holds in any form, the most frequent
+    first.
+    """
+    counts = _held(word, edits, context.vocabulary)
     for known in near_words().known(edits):
         counts[known] = sum(stems.spellings(known, context.vocabulary).values())
     found = {one: count for one, count in counts.items() if count}
@@ -90,13 +96,13 @@ def _intended(word: str, context: SearchContext, stems: Stems) -> list[str]:
     The name of a speaker comes before all other words. Words of the store one edit away come before
     those of the language, and a word of the store two edits away is the last resort.
     """
-    edits = set(_one_edit(word))
+    edits = set(_one_edit(word)) - {word}
     if names := context.layout.names.first_words(edits):
         return [min(names)]
-    if found := _one_edit_away(word, context, stems) or near_words().known(edits):
+    if found := _one_edit_away(word, edits, context, stems) or near_words().known(edits):
         return found
-    other = nearest_word(word, context.vocabulary, context.expired)
-    return [other] if other else []
+    near = _two_edits_away(word, context.vocabulary) if len(word) > FOR_TWO else {}
+    return list(islice(_without_expired(near, context.vocabulary, context.expired), 1))
 
 
 def _corrected(
@@ -125,13 +131,32 @@ def nearest_word(word: str, vocabulary: Vocabulary, expired: Rows) -> str | None
     """
     if not SHORTEST <= len(word) <= LONGEST or in_letters(word):
         return None
-    near = vocabulary.among(set(_one_edit(word)) - {word})
-    if not near and len(word) >= FOR_TWO:
-        alike = vocabulary.beginning(word[: len(word) // 2], MAX_ALIKE)
-        near = {
-            one: count for one, count in alike.items() if one != word and _within_two(word, one)
-        }
+    near = _held(word, set(_one_edit(word)) - {word}, vocabulary)
+    near = near or _two_edits_away(word, vocabulary)
     return next(_without_expired(near, vocabulary, expired), None)
+
+
+def _held(word: str, edits: Collection[str], vocabulary: Vocabulary) -> dict[str, int]:
+    """Return the edits of a word that the store has, with their number of records.
+
+    Most begin as the word does. Reading all words with that beginning is faster than looking each
+    edit up, unless there are too many.
+    """
+    for letters in SAME_LETTERS:
+        beginning = word[:letters]
+        alike = vocabulary.beginning(beginning, MAX_ALIKE)
+        if len(alike) < MAX_ALIKE:
+            found = vocabulary.among([one for one in edits if not one.startswith(beginning)])
+            return found | {one: alike[one] for one in edits if one in alike}
+    return vocabulary.among(edits)
+
+
+def _two_edits_away(word: str, vocabulary: Vocabulary) -> dict[str, int]:
+    """Return words of the store two edits away in the second half, with their number of records."""
+    if len(word) < FOR_TWO:
+        return {}
+    alike = vocabulary.beginning(word[: len(word) // 2], MAX_ALIKE)
+    return {one: count for one, count in alike.items() if one != word and _within_two(word, one)}
 
 
 def _without_expired(

@@ -15,7 +15,7 @@ import numpy as np
 from memrelay.memory.engine.postings import BYTES_A_POSTING, Postings, max_cache_bytes
 from memrelay.memory.engine.row_arrays import Rows
 from memrelay.memory.engine.vocabulary import Vocabulary
-from memrelay.memory.search.granularities import Scores, idf
+from memrelay.memory.search.granularities import K1, B, Scores, idf
 from memrelay.memory.search.layout import Layout, Places
 from memrelay.memory.search.query import Query
 from memrelay.memory.search.results import (
@@ -36,16 +36,17 @@ HALF_SCORE = 8.0  # the raw score that maps to 0.5
 SPEAKER_BOOST = 1.3  # the factor for records whose speaker the query names
 # A window, or a record without a thread, must hold this share of the query, by weight: less in a
 # small store, where chance matches are rare, and in a question, which random words are not
-# (docs/recall.md).
+# (docs/recall.md). Words that meet by chance in less than one in 20 stores of that size are enough.
 MIN_COVERAGE_SMALL, SMALL_STORE = 0.24, 500  # records
-MIN_COVERAGE_LARGE, LARGE_STORE = 0.4, 2000
+MIN_COVERAGE_LARGE, LARGE_STORE = 0.48, 2000
 MIN_COVERAGE_QUESTION, QUESTION_STOP_WORDS = 0.15, 2
+CHANCE = 1 / 20
 # Postings read for a query: this many, plus one for each so many records of the store.
 MAX_POSTINGS = 30_000
 RECORDS_PER_POSTING = 5
 
-# Constants of FTS5.
-FTS5_K1, FTS5_B, FTS5_MIN_IDF = 1.2, 0.75, 1e-6
+# Of FTS5.
+FTS5_MIN_IDF = 1e-6
 # `Relevance` is faster than FTS5 from this many postings on.
 MIN_POSTINGS_IN_MEMORY = 50_000
 MAX_COUNTED = 2000  # words
@@ -103,8 +104,9 @@ def score_text(
     parts, held, largest = _score_terms(context, wanted)
     raw = _combine(parts, layout)
     counted = [term for term in terms if term.records or term.text not in times.words]
-    covered = _coverage(largest, left_out, counted, len(layout))
-    least = _min_coverage(query, language, len(layout)) if floor else 0.0
+    total = max(sum(term.weight(len(layout)) for term in counted), 1e-6)
+    covered = _coverage(largest, left_out, total, len(layout))
+    least = _min_coverage(query, language, total, len(layout)) if floor else 0.0
     if covered < least and not named:
         raw, held, left_out = np.zeros_like(raw), (), ()
     if len(named) == 1:
@@ -131,24 +133,30 @@ def _find_terms(
     return correct_terms(emphasized, context, stems, language, understood=times.words)
 
 
-def _coverage(
-    largest: float, left_out: Iterable[Term], counted: Iterable[Term], records: int
-) -> float:
-    """Return the largest share of the query in one window. Terms left out are everywhere."""
+def _coverage(largest: float, left_out: Iterable[Term], total: float, records: int) -> float:
+    """Return the largest share of the query in one window. Terms left out are everywhere.
+
+    `total` is the weight of the query.
+    """
     held = largest + sum(term.weight(records) for term in left_out)
-    return min(held / max(sum(term.weight(records) for term in counted), 1e-6), 1.0)
+    return min(held / total, 1.0)
 
 
-def _min_coverage(query: Query, language: str, records: int) -> float:
+def _min_coverage(query: Query, language: str, total: float, records: int) -> float:
+    """Return the share of the query that a window must hold.
+
+    The weight of a term is about -ln of the share of records that hold it. So e^-w of all windows
+    hold terms of the weight w together by chance.
+    """
     if len(stop_words_of(query, language)) >= QUESTION_STOP_WORDS:
         return MIN_COVERAGE_QUESTION
-    return float(
-        np.interp(
-            math.log(max(records, 1)),
-            (math.log(SMALL_STORE), math.log(LARGE_STORE)),
-            (MIN_COVERAGE_SMALL, MIN_COVERAGE_LARGE),
-        )
+    usual = np.interp(
+        math.log(max(records, 1)),
+        (math.log(SMALL_STORE), math.log(LARGE_STORE)),
+        (MIN_COVERAGE_SMALL, MIN_COVERAGE_LARGE),
     )
+    rare = math.log(max(records, 1000) / CHANCE)
+    return min(float(usual), rare / total)
 
 
 def _select_terms(terms: list[Term], records: int) -> tuple[list[Term], tuple[Term, ...]]:
@@ -229,8 +237,8 @@ class Relevance:
         if not len(places):
             return {}
         records, length = self._vocabulary.totals(words[0])
-        norm: Doubles = FTS5_K1 * (
-            (1 - FTS5_B) + (FTS5_B * layout.tokens[places].astype(np.float64)) / (length / records)
+        norm: Doubles = K1 * (
+            (1 - B) + (B * layout.tokens[places].astype(np.float64)) / (length / records)
         )
         scores = np.zeros(len(layout))
         for one in held:
@@ -269,4 +277,4 @@ def _idf_worth(held: Postings, rows: Rows, records: int, norm: Doubles) -> Doubl
     holding = len(held.rows)
     idf = math.log((records - holding + 0.5) / (holding + 0.5))
     counts = held.counts_at(rows).astype(np.float64)
-    return (idf if idf > 0 else FTS5_MIN_IDF) * ((counts * (FTS5_K1 + 1)) / (counts + norm))
+    return (idf if idf > 0 else FTS5_MIN_IDF) * ((counts * (K1 + 1)) / (counts + norm))

@@ -101,7 +101,7 @@ class VectorArm:
         if one is None:
             raise EmbeddingFault(NO_VECTORS)
         vector, embedder = meaning.questions.ask(question, one.fingerprint)
-        calibration, stored = embedder.calibration, None
+        calibration, stored = embedder.calibration.of(vector), None
         if not self._fits(one, len(context.layout)):
             self.drop()
             newest = int(context.layout.row.max(initial=0)) - MAX_SCANNED

@@ -19,7 +19,7 @@ from memrelay.logs import get_logger
 from memrelay.memory.engine.vectors import MAX_CHARACTERS
 from memrelay.memory.errors import EmbeddingFault
 from memrelay.memory.operations import Operation, find_operation
-from memrelay.memory.search.embedding.questions import QuestionEmbedder, Role
+from memrelay.memory.search.embedding.questions import QuestionEmbedder
 from memrelay.pipelines.plan import Plan
 from memrelay.worker.run.inputs import Entry
 
@@ -123,17 +123,16 @@ class EmbeddingPrefetch:
 
     async def _request(self, calls: Sequence[tuple[Entry, str]]) -> None:
         """Use the embedder of the vectors in each store, which may be an earlier one."""
-        texts = defaultdict[tuple[str, Role], list[str]](list)
+        texts = defaultdict[str, list[str]](list)
         for entry, text in calls:
             operation = find_operation(entry.text(b"op"))
-            if operation is not None:
-                fingerprint = self._fingerprint_of(_find_store(entry.plan, operation))
-                texts[fingerprint, _find_role(operation)].append(text)
+            store = "" if operation is None else _find_store(entry.plan, operation)
+            texts[self._fingerprint_of(store)].append(text)
         async with asyncio.timeout(MAX_WAIT_S):
             await asyncio.gather(
                 *[
-                    asyncio.wrap_future(self._questions.prepare(some, fingerprint, role))
-                    for (fingerprint, role), some in texts.items()
+                    asyncio.wrap_future(self._questions.prepare(some, fingerprint))
+                    for fingerprint, some in texts.items()
                 ]
             )
 
@@ -152,10 +151,9 @@ class EmbeddingPrefetch:
         if maker is None and embedder.fault:
             return ""
         text = _text_to_embed(entry, operation)
-        if maker is None:
-            return text
-        role = _find_role(operation)
-        return "" if self._questions.known(text, str(maker.fingerprint), role) else text
+        if maker is not None and self._questions.known(text, str(maker.fingerprint)) is not None:
+            return ""
+        return text
 
 
 def _find_store(plan: Plan, operation: Operation) -> str:
@@ -164,11 +162,6 @@ def _find_store(plan: Plan, operation: Operation) -> str:
     Every operation that embeds has a built-in store.
     """
     return plan.built_in_stores[operation.store] if operation.store else plan.stores[0]
-
-
-def _find_role(operation: Operation) -> Role:
-    """Return the role of the text of a call: a write keeps it, and a read asks it."""
-    return "text" if operation.mutates else "question"
 
 
 def _text_to_embed(entry: Entry, operation: Operation) -> str:

@@ -45,8 +45,6 @@ class LengthEmbedder:
         angles = np.array([len(text) for text in texts]) / 100
         return np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
 
-    embed_questions = embed
-
 
 LENGTHS: Embedder = LengthEmbedder()
 

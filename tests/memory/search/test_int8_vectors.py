@@ -53,8 +53,6 @@ class Numbered:
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         return self.vectors[[int(text.rpartition("#")[2].split()[0]) for text in texts]]
 
-    embed_questions = embed
-
 
 def record_text(number: int) -> str:
     return f"{WORDS[number % 7]} and {WORDS[number % 5]} #{number}"

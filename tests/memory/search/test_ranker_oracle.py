@@ -55,9 +55,8 @@ def bm25(query: list[str], population: list[str], text: str, records: list[Known
         holding = sum(word in one.content.split() for one in records)
         worth = math.log(1 + (len(records) - holding + 0.5) / (holding + 0.5))
         count = text.split().count(word)
-        total += (
-            worth * count * 3 / (count + 2 * (0.3 + 0.7 * len(text.split()) / mean)) if count else 0
-        )
+        norm = 1.2 * (0.25 + 0.75 * len(text.split()) / mean)
+        total += worth * count * 2.2 / (count + norm) if count else 0
     return total
 
 

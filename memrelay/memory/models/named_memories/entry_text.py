@@ -95,7 +95,7 @@ def find_cached_vector(tx: Transaction, text: str) -> EmbeddedQuestion | None:
     fingerprint = _fingerprint(tx)
     if tx.meaning is None or not fingerprint:
         return None
-    return _meaningful(tx.meaning.questions.known(text, fingerprint, "text"))
+    return _meaningful(tx.meaning.questions.known(text, fingerprint))
 
 
 def request_vector(tx: Transaction, text: str) -> EmbeddedQuestion | None:
@@ -108,7 +108,7 @@ def request_vector(tx: Transaction, text: str) -> EmbeddedQuestion | None:
     if tx.meaning is None or not fingerprint:
         return None
     try:
-        return _meaningful(tx.meaning.questions.ask(text, fingerprint, "text"))
+        return _meaningful(tx.meaning.questions.ask(text, fingerprint))
     except EmbeddingFault:
         return None
 

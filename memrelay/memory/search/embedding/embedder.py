@@ -37,6 +37,18 @@ class Calibration(NamedTuple):
     # The score from which on meaning alone finds a text: among so many texts, and a single one.
     least: float = 0.4
     least_of_one: float = 0.4
+    # The mean vector of general sentences, for a model in which texts without anything in common
+    # are near each other, some questions more than others. The curve then begins at the mean cosine
+    # of a question with these sentences, as the T-norm of speaker verification does.
+    center: "Matrix | None" = None
+
+    def of(self, question: "Matrix") -> "Calibration":
+        """Return the curve for the cosines of a question with texts."""
+        if self.center is None:
+            return self
+        mean = float(question @ self.center)
+        cosines = tuple(one + mean for one in self.cosines)
+        return self._replace(cosines=cosines, center=None)
 
     def least_among(self, texts: int) -> float:
         """Return the score from which on meaning alone finds one of so many texts.
@@ -73,13 +85,6 @@ class Embedder(Protocol):
         Raises EmbeddingUnavailable: when a retry may succeed shortly.
         Raises TextRejected: when the embedder rejects these texts.
         Raises EmbeddingFault: when the embedder fails otherwise.
-        """
-
-    def embed_questions(self, texts: Sequence[str]) -> "Matrix":
-        """Return one row per question, to compare with the rows of `embed`.
-
-        Some models want a question in another form than the texts that answer it. To compare two
-        texts with each other, use `embed` for both. Raises like `embed`.
         """
 
 

@@ -76,8 +76,6 @@ class Endpoint:
             )
         return np.concatenate([np.empty((0, self.fingerprint.dimension), np.float32), *parts])
 
-    embed_questions = embed
-
     def _request(self, texts: Sequence[str]) -> NDArray[np.float32]:
         body = orjson.dumps(
             {

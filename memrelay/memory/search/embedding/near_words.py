@@ -59,6 +59,8 @@ class NearWords:
         """Return the words that the table has, or whose base form it has, common words first."""
         places = {
             word: min(filter(None, map(self._known.get, _base_forms(word))), default=None)
+            if word.endswith(ENDINGS)
+            else self._known.get(word)
             for word in some
         }
         return sorted((word for word in places if places[word]), key=lambda word: places[word] or 0)

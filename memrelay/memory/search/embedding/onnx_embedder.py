@@ -25,6 +25,26 @@ import onnxruntime
 MOST_TOKENS = 256  # about 200 words; the rest of a text is ignored
 # Tokens per batch, padding included. Memory grows with them, and with the square of the longest.
 TOKENS_TOGETHER = 512
+# Sentences about nothing in particular, for the center of a calibration. Twice as many give almost
+# the same.
+GENERAL = (
+    "The meeting starts at nine on Monday.",
+    "Please send the report before the end of the day.",
+    "He plays the guitar in a band.",
+    "I like to cook pasta with tomatoes.",
+    "They moved to a small town near the coast.",
+    "The results were published in a journal.",
+    "We planned a trip to the mountains in July.",
+    "The company hired three engineers this year.",
+    "The film was longer than I expected.",
+    "The package arrived with a broken lid.",
+    "Thanks, that sounds great!",
+    "Can you call me back tomorrow?",
+    "The contract ends on the first of May.",
+    "The password must have eight characters.",
+    "The children went to school by bus.",
+    "The cell divides into two equal parts.",
+)
 SEVERE = 3  # onnxruntime's log level for errors
 Floats = NDArray[np.float32]
 
@@ -62,8 +82,7 @@ class OnnxEmbedder:
     waits = False
 
     def __init__(self, model: BuiltInModel, running: Running, threads: int) -> None:
-        self.fingerprint, self.calibration = model.fingerprint, model.calibration
-        self._question_prefix, self._running = model.question_prefix, running
+        self.fingerprint, self._running = model.fingerprint, running
         self._pieces = WordPiece()
         self._session = onnxruntime.InferenceSession(
             running.edit(_read_weights(model)),
@@ -72,6 +91,10 @@ class OnnxEmbedder:
         )
         # onnxruntime keeps the bytes of the file, which only other providers need.
         self._session._model_bytes = None
+        self.calibration = model.calibration
+        if model.is_centered:
+            center = self.embed(GENERAL).mean(axis=0)
+            self.calibration = self.calibration._replace(center=center)
         # Loading leaves 15 to 28 MB free.
         return_free_memory()
 
@@ -81,14 +104,7 @@ class OnnxEmbedder:
         A text in a script that the vocabulary lacks gets zeros: otherwise all such texts would
         share the vector of the unknown token.
         """
-        return self._embed(texts, "")
-
-    def embed_questions(self, texts: Sequence[str]) -> Floats:
-        """Return the vectors of questions to texts."""
-        return self._embed(texts, self._question_prefix)
-
-    def _embed(self, texts: Sequence[str], prefix: str) -> Floats:
-        pieces = [self._pieces.encode(prefix + text, MOST_TOKENS) for text in texts]
+        pieces = [self._pieces.encode(text, MOST_TOKENS) for text in texts]
         matrix = np.empty((len(texts), self.fingerprint.dimension), np.float32)
         for chosen in self._batches([len(one) for one in pieces]):
             matrix[chosen] = self._run([pieces[one] for one in chosen])

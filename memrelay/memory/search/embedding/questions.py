@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from threading import Lock
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from memrelay.memory.errors import EmbeddingUnavailable, TextRejected, VectorPending
 from memrelay.memory.search.embedding.embedder import Embedder
@@ -27,14 +27,7 @@ MOST_S = 5.0  # the longest wait for a vector; then the search continues without
 ANSWER_S = 10.0  # how long an answer or a fault is kept for callers that retry
 NO_ANSWER = f"no vector of the question within {MOST_S:g} s"
 
-# A question is compared with texts, and a text with other texts: some models tell them apart.
-Role = Literal["question", "text"]
-
-
-class _Key(NamedTuple):
-    text: str
-    fingerprint: str
-    role: Role
+Key = tuple[str, str]  # text, fingerprint
 
 
 class EmbeddedQuestion(NamedTuple):
@@ -58,13 +51,13 @@ class QuestionEmbedder:
 
     def __init__(self, embedder: LazyEmbedder, clock: Callable[[], float] = time.monotonic) -> None:
         self.embedder, self._clock, self._lock = embedder, clock, Lock()
-        self._kept: OrderedDict[_Key, EmbeddedQuestion] = OrderedDict()
-        self._awaited: dict[_Key, _Awaited] = {}
+        self._kept: OrderedDict[Key, EmbeddedQuestion] = OrderedDict()
+        self._awaited: dict[Key, _Awaited] = {}
         # After a timeout, only one question at a time is tried until this time. 0: no limit.
         self._again_at = 0.0
         self._executor = ThreadPoolExecutor(THREADS, "questions")
 
-    def ask(self, text: str, fingerprint: str, role: Role = "question") -> EmbeddedQuestion:
+    def ask(self, text: str, fingerprint: str) -> EmbeddedQuestion:
         """Return the vector of a question by the embedder with that fingerprint.
 
         The built-in embedder takes 5 ms.
@@ -72,7 +65,7 @@ class QuestionEmbedder:
         Raises VectorPending: when the vector is computed elsewhere, or the embedder is loading.
         Raises EmbeddingFault: when the embedder fails, or a question timed out recently.
         """
-        key = _Key(text, fingerprint, role)
+        key = text, fingerprint
         with self._lock:
             if key in self._kept:
                 self._kept.move_to_end(key)
@@ -80,27 +73,23 @@ class QuestionEmbedder:
         embedder = self.embedder.ready(fingerprint)
         if embedder is None or embedder.waits:
             return self._await(key)
-        found = _embed(embedder, key)
+        found = _embed(embedder, text)
         self._store({key: found})
         return found
 
-    def known(
-        self, text: str, fingerprint: str, role: Role = "question"
-    ) -> EmbeddedQuestion | None:
+    def known(self, text: str, fingerprint: str) -> EmbeddedQuestion | None:
         """Return the vector of a question, if it is kept."""
         with self._lock:
-            return self._kept.get(_Key(text, fingerprint, role))
+            return self._kept.get((text, fingerprint))
 
-    def prepare(
-        self, texts: Sequence[str], fingerprint: str = "", role: Role = "question"
-    ) -> Future[None]:
+    def prepare(self, texts: Sequence[str], fingerprint: str = "") -> Future[None]:
         """Compute the vectors of at most `KEPT` texts in another thread.
 
         Uses the embedder with that fingerprint, or the configured one. The future ends when the
         vectors are known, except for texts that the embedder rejects. It raises EmbeddingFault if
         the embedder fails.
         """
-        return self._executor.submit(self._prepare, texts, fingerprint, role)
+        return self._executor.submit(self._prepare, texts, fingerprint)
 
     def forget(self) -> None:
         """Drop all vectors: a server may have changed its model under the same name."""
@@ -112,37 +101,35 @@ class QuestionEmbedder:
         """Stop the threads."""
         self._executor.shutdown(wait=False, cancel_futures=True)
 
-    def _prepare(self, texts: Sequence[str], fingerprint: str, role: Role) -> None:
+    def _prepare(self, texts: Sequence[str], fingerprint: str) -> None:
         embedder = self.embedder.of(fingerprint) if fingerprint else self.embedder.get()
         fingerprint = str(embedder.fingerprint)
-        missing = [
-            text for text in dict.fromkeys(texts) if self.known(text, fingerprint, role) is None
-        ]
+        missing = [text for text in dict.fromkeys(texts) if self.known(text, fingerprint) is None]
         if not missing:
             return
         self._store(
             {
-                _Key(text, fingerprint, role): question
-                for text, question in _embed_all(embedder, missing, role).items()
+                (text, fingerprint): question
+                for text, question in _embed_all(embedder, missing).items()
             }
         )
 
-    def _store(self, found: Mapping[_Key, EmbeddedQuestion]) -> None:
+    def _store(self, found: Mapping[Key, EmbeddedQuestion]) -> None:
         with self._lock:
             self._kept.update(found)
             while len(self._kept) > KEPT:
                 self._kept.popitem(last=False)
 
-    def _await(self, key: _Key) -> EmbeddedQuestion:
+    def _await(self, key: Key) -> EmbeddedQuestion:
         with self._lock:
             now = self._clock()
             self._drop_old(now)
             awaited = self._awaited.get(key) or self._begin(key, now)
             if not awaited.future.done():
-                raise self._unavailable(key.fingerprint, now, now - awaited.since)
+                raise self._unavailable(key[1], now, now - awaited.since)
         return awaited.future.result()
 
-    def _begin(self, key: _Key, now: float) -> _Awaited:
+    def _begin(self, key: Key, now: float) -> _Awaited:
         """Start computing a vector."""
         if len(self._awaited) >= MAX_AWAITED:
             raise EmbeddingUnavailable(f"{MAX_AWAITED} questions already wait for their vectors")
@@ -171,11 +158,12 @@ class QuestionEmbedder:
             key: awaited for key, awaited in self._awaited.items() if awaited.ended > now - ANSWER_S
         }
 
-    def _compute(self, key: _Key, awaited: _Awaited) -> EmbeddedQuestion:
+    def _compute(self, key: Key, awaited: _Awaited) -> EmbeddedQuestion:
+        text, fingerprint = key
         try:
             if self._clock() > awaited.since + MOST_S:  # no caller waits any more
                 raise EmbeddingUnavailable(NO_ANSWER)
-            found = _embed(self.embedder.of(key.fingerprint), key)
+            found = _embed(self.embedder.of(fingerprint), text)
         finally:
             awaited.ended = self._clock()
         self._store({key: found})
@@ -184,24 +172,19 @@ class QuestionEmbedder:
         return found
 
 
-def _embed(embedder: Embedder, key: _Key) -> EmbeddedQuestion:
-    return EmbeddedQuestion(_embed_as(embedder, [key.text], key.role)[0], embedder)
+def _embed(embedder: Embedder, text: str) -> EmbeddedQuestion:
+    return EmbeddedQuestion(embedder.embed([text])[0], embedder)
 
 
-def _embed_as(embedder: Embedder, texts: Sequence[str], role: Role) -> "NDArray[np.float32]":
-    return embedder.embed_questions(texts) if role == "question" else embedder.embed(texts)
-
-
-def _embed_all(embedder: Embedder, texts: Sequence[str], role: Role) -> dict[str, EmbeddedQuestion]:
+def _embed_all(embedder: Embedder, texts: Sequence[str]) -> dict[str, EmbeddedQuestion]:
     """Return the vectors by text, without texts that the embedder rejects (found by bisection)."""
     try:
         return {
             text: EmbeddedQuestion(vector, embedder)
-            for text, vector in zip(texts, _embed_as(embedder, texts, role), strict=True)
+            for text, vector in zip(texts, embedder.embed(texts), strict=True)
         }
     except TextRejected:
         half = len(texts) // 2
-        if not half:
-            return {}
-        first, second = (_embed_all(embedder, some, role) for some in (texts[:half], texts[half:]))
-        return first | second
+        return (
+            _embed_all(embedder, texts[:half]) | _embed_all(embedder, texts[half:]) if half else {}
+        )

@@ -50,8 +50,6 @@ class WordLlama:
                 matrix[row] = self._words[tokens].mean(axis=0, dtype=np.float32)
         return unit_rows(matrix)
 
-    embed_questions = embed
-
 
 def load(options: EmbeddingOptions) -> WordLlama:
     """Return the embedder. Raises EmbeddingFault if the package is not installed."""

@@ -27,5 +27,5 @@ def contents(tx: Store, memory: str, **keys: Any) -> list[str]:
 def write_embedded(tx: Store, memory: str, content: str, **keys: Any) -> Any:
     """Write an entry with its vector, as a worker does."""
     assert tx.meaning is not None
-    tx.meaning.questions.prepare([content], role="text").result()
+    tx.meaning.questions.prepare([content]).result()
     return write(tx, memory, content, **keys)

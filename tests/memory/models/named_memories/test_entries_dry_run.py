@@ -78,7 +78,7 @@ def write(store: Store, content: str, **given: Any) -> dict[str, Any]:
 
 def prepare(store: Store, content: str) -> None:
     if store.meaning is not None:
-        store.meaning.questions.prepare([content], role="text").result()
+        store.meaning.questions.prepare([content]).result()
 
 
 def make_memory(store: Store) -> str:

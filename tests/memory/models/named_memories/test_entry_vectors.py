@@ -58,7 +58,7 @@ def test_twelve_successive_numbers_leave_one_entry_only_if_they_are_current(
 def test_an_edited_entry_is_found_by_its_new_meaning_at_once(tx: Store) -> None:
     entry = write(tx, make_memory(tx), A)
     assert tx.meaning is not None
-    tx.meaning.questions.prepare(["The dog is called Rex"], role="text").result()
+    tx.meaning.questions.prepare(["The dog is called Rex"]).result()
     perform(tx, "entries.update", id=entry.id, content="The dog is called Rex")
 
     found = search(tx, "name of my pet")
@@ -154,7 +154,7 @@ def test_a_write_during_a_reindex_is_compared_by_the_old_model(tmp_path: Path) -
     old, paraphrase = str(MINILM.fingerprint), "The customer likes email more than phone"
     with store.transaction() as tx:
         memory = make_memory(tx)
-        questions.prepare([A, paraphrase, C], old, "text").result()
+        questions.prepare([A, paraphrase, C], old).result()
         tx.vectors.begin(old, MINILM.dimension)
         first = perform(tx, "entries.create", memory_id=memory, content=A)
     start_new_set(store, load(EmbeddingOptions("bge")))

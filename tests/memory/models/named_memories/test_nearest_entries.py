@@ -34,8 +34,6 @@ class Compass:
         angles = np.radians([float(text.split()[0]) for text in texts])
         return np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
 
-    embed_questions = embed
-
 
 @pytest.fixture
 def store(tmp_path: Path) -> Store:

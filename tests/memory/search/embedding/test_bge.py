@@ -1,18 +1,10 @@
-"""The built-in model bge: its vectors, and questions with an instruction before them."""
-
-from collections.abc import Sequence
-from dataclasses import replace
+"""The built-in model bge: its vectors and the scores of its cosines."""
 
 import numpy as np
-import pytest
-from numpy.typing import NDArray
 
-from memrelay.memory.search.embedding.bge import RUNNING
-from memrelay.memory.search.embedding.built_in import BGE
-from memrelay.memory.search.embedding.embedder import Calibration, EmbeddingOptions, Fingerprint
-from memrelay.memory.search.embedding.loading import LazyEmbedder, load
-from memrelay.memory.search.embedding.onnx_embedder import OnnxEmbedder
-from memrelay.memory.search.embedding.questions import QuestionEmbedder
+from memrelay.memory.search.embedding.calibrate import calibrate
+from memrelay.memory.search.embedding.embedder import EmbeddingOptions
+from memrelay.memory.search.embedding.loading import load
 
 INSTRUCTION = "Represent this sentence for searching relevant passages: "
 
@@ -27,7 +19,7 @@ def test_a_question_is_nearest_to_its_answer() -> None:
         ]
     )
 
-    (question,) = embedder.embed_questions(["what time is the appointment?"])
+    (question,) = embedder.embed(["what time is the appointment?"])
 
     assert (turns @ question).argmax() == 0
 
@@ -41,49 +33,24 @@ def test_a_vector_does_not_depend_on_the_other_texts() -> None:
     assert together.tobytes() == np.concatenate([embedder.embed([one]) for one in texts]).tobytes()
 
 
-def test_an_instruction_stands_before_questions_only() -> None:
-    embedder = OnnxEmbedder(replace(BGE, question_prefix=INSTRUCTION), RUNNING, 1)
-    expected = embedder.embed([INSTRUCTION + "who likes tea?", "who likes tea?"])
+def test_questions_without_an_answer_score_below_one_with_an_answer() -> None:
+    embedder = load(EmbeddingOptions("bge"))
+    turns = embedder.embed(["Bob said: my cat sleeps all day", "sent", "the invoice is paid"])
 
-    (question,), (text,) = (
-        make(["who likes tea?"]) for make in (embedder.embed_questions, embedder.embed)
-    )
+    def best_score(question: str) -> float:
+        (vector,) = embedder.embed([question])
+        return float(calibrate(turns @ vector, embedder.calibration.of(vector)).max())
 
-    assert np.array_equal([question, text], expected)
-
-
-def test_an_instruction_gives_no_meaning_to_an_unknown_script() -> None:
-    embedder = OnnxEmbedder(replace(BGE, question_prefix=INSTRUCTION), RUNNING, 1)
-
-    assert not embedder.embed_questions(["ฉันชอบชา"]).any()
+    least = embedder.calibration.least_among(len(turns))
+    assert best_score("which pets take naps?") > least
+    for question in ("quantum carburetor", "who is the president of France?", "cathedral"):
+        assert best_score(question) < least
 
 
-class Sided:
-    """An embedder that tells questions and texts apart."""
+def test_a_text_in_an_unknown_script_finds_nothing() -> None:
+    embedder = load(EmbeddingOptions("bge"))
+    (question,) = embedder.embed(["ฉันชอบชา"])
 
-    fingerprint, calibration, waits = Fingerprint("sided", 2, "0" * 16), Calibration(), False
+    scores = calibrate(embedder.embed(["tea", "Ada"]) @ question, embedder.calibration.of(question))
 
-    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        return np.tile(np.array([1, 0], np.float32), (len(texts), 1))
-
-    def embed_questions(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        return np.tile(np.array([0, 1], np.float32), (len(texts), 1))
-
-
-@pytest.mark.parametrize("is_prepared", [False, True])
-def test_a_question_and_a_text_of_the_same_words_are_kept_apart(is_prepared: bool) -> None:
-    lazy = LazyEmbedder(EmbeddingOptions("none"))
-    lazy._loaded = Sided()
-    questions, name = QuestionEmbedder(lazy), str(Sided.fingerprint)
-    if is_prepared:
-        questions.prepare(["tea"]).result()
-        assert questions.known("tea", name, "text") is None
-        questions.prepare(["tea"], role="text").result()
-
-    question, text = questions.ask("tea", name), questions.ask("tea", name, "text")
-
-    assert question.vector.tolist() == [0, 1]
-    assert text.vector.tolist() == [1, 0]
-    assert questions.known("tea", name) is question
-    assert questions.known("tea", name, "text") is text
-    questions.close()
+    assert not scores.any()

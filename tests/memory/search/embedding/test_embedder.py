@@ -82,14 +82,15 @@ def test_the_fingerprint_names_model_dimension_and_digest(embedder: Embedder) ->
 
 
 def test_the_calibration_rises_from_0_to_1(embedder: Embedder) -> None:
-    cosines, scores, least, least_of_one = embedder.calibration
+    (question,) = embedder.embed(["who likes tea?"])
+    curve = embedder.calibration.of(question)
 
-    found = np.interp(np.linspace(-1, 1, 201), cosines, scores)
+    found = np.interp(np.linspace(-1, 1, 201), curve.cosines, curve.scores)
 
-    assert (np.diff(cosines) > 0).all()
+    assert (np.diff(curve.cosines) > 0).all()
     assert (np.diff(found) >= 0).all()
-    assert (found.min(), found.max()) == (0, 1)
-    assert 0 < least_of_one <= least < 1
+    assert (found.min(), found.max()) == (0, pytest.approx(1, abs=0.1))
+    assert 0 < curve.least_of_one <= curve.least < 1
 
 
 def test_a_text_needs_a_higher_score_among_more_texts(embedder: Embedder) -> None:
@@ -98,6 +99,14 @@ def test_a_text_needs_a_higher_score_among_more_texts(embedder: Embedder) -> Non
     assert least == sorted(least)
     assert least[1] == embedder.calibration.least_of_one
     assert least[-1] == pytest.approx(embedder.calibration.least)
+
+
+def test_a_curve_begins_at_the_mean_cosine_with_general_sentences() -> None:
+    center = np.array([0.5, 0.25], np.float32)
+    curve = Calibration((0.0, 0.5), (0.0, 1.0), center=center)
+
+    assert curve.of(np.array([1, 0], np.float32)).cosines == (0.5, 1.0)
+    assert curve.of(np.array([0, 1], np.float32)).cosines == (0.25, 0.75)
 
 
 @pytest.mark.parametrize(
@@ -122,11 +131,3 @@ def test_fingerprints_differ_between_embedders() -> None:
     found = {load(EmbeddingOptions(model)).fingerprint for model in models}
 
     assert len(found) == len(models)
-
-
-def test_questions_get_rows_as_texts_do(embedder: Embedder) -> None:
-    matrix = embedder.embed_questions(TEXTS)
-
-    assert matrix.shape == (len(TEXTS), embedder.fingerprint.dimension)
-    assert np.allclose(np.linalg.norm(matrix, axis=1), 1, atol=1e-5)
-    assert embedder.embed_questions([]).shape == (0, embedder.fingerprint.dimension)

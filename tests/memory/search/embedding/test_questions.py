@@ -68,14 +68,14 @@ def test_an_unexpected_error_reaches_only_its_caller(
     with embedding_server() as server:
         lazy = lazy_endpoint(server)
         fingerprint, questions = str(lazy.get().fingerprint), QuestionEmbedder(lazy, lambda: now[0])
-        make_vectors = lazy.get().embed_questions
+        make_vectors = lazy.get().embed
 
         def embed(texts: Sequence[str]) -> Any:
             if texts == ["bad"]:
                 raise MemoryError("no room")
             return make_vectors(texts)
 
-        monkeypatch.setattr(lazy.get(), "embed_questions", embed)
+        monkeypatch.setattr(lazy.get(), "embed", embed)
 
         with pytest.raises(MemoryError):
             wait_for_answer(lambda: [questions.ask("bad", fingerprint)])
