@@ -36,7 +36,8 @@ def as_json(
     """Return the figures with their intervals, the costs of each system, the value of every
     question, and the SHA-256 of each data file.
 
-    A difference is that of a system to the base in this run, or to itself in the earlier run.
+    A difference is that of a system to the base in this run, or to itself in the earlier run. A
+    system that the earlier run lacks is compared with the base there.
     """
     groups = _group_questions(next(iter(trials.values())).categories)
     values = {name: trial.values for name, trial in trials.items()}
@@ -59,9 +60,8 @@ def as_json(
             if base in values and name != base
         },
         "to_earlier": {
-            name: _make_figures(_subtract(one, before[name]), groups)
-            for name, one in values.items()
-            if name in before
+            name: _make_figures(one, groups)
+            for name, one in _subtract_earlier(values, before, base)
         },
     }
 
@@ -81,7 +81,7 @@ def tables(found: Json) -> str:
         parts.append(f"### Difference to {found['base']}")
         parts += _list_tables(found, found["to_base"], _format_difference)
     if found["to_earlier"]:
-        parts.append("### Difference to the earlier run of the same system")
+        parts.append("### Difference to the earlier run")
         parts += _list_tables(found, found["to_earlier"], _format_difference)
     return "\n\n".join(parts)
 
@@ -115,6 +115,17 @@ def _subtract(values: Values, base: Values) -> Values:
         for measure in values
         if measure in base
     }
+
+
+def _subtract_earlier(
+    values: Mapping[str, Values], before: Mapping[str, Values], base: str
+) -> Iterator[tuple[str, Values]]:
+    """Yield the name of a row and the differences to the earlier run."""
+    for name, one in values.items():
+        if name in before:
+            yield name, _subtract(one, before[name])
+        elif base in before:
+            yield f"{name} to {base}", _subtract(one, before[base])
 
 
 def _make_figures(values: Values, groups: Groups) -> Figures:

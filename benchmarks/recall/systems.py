@@ -19,7 +19,7 @@ def _make_rank_fusion(folder: Path) -> RankFusion:
 # They run in a separate environment (`make recall-peers`).
 PEERS: dict[str, Callable[[Path], System]] = {
     "Chroma": partial(ComparedPeer, module="chroma", mode="vectors"),
-    "LanceDB hybrid": partial(ComparedPeer, module="lancedb", mode="hybrid"),
+    "LanceDB hybrid": partial(ComparedPeer, module="lancedb", mode="hybrid", first=10),
 }
 SYSTEMS: dict[str, Callable[[Path], System]] = {
     "FTS5": PlainFts5,

@@ -56,6 +56,16 @@ def test_an_earlier_run_is_compared_system_by_system() -> None:
     assert "| other |  |" in tables(found)
 
 
+def test_a_new_system_is_compared_with_the_base_of_the_earlier_run() -> None:
+    earlier = as_json(make_collection(), {"base": make_trial(0.0, 0.0, 0.0, 0.0)})
+
+    found = report(0.5, 1.0, 1.0, 0.5, earlier=earlier)["to_earlier"]
+
+    assert list(found) == ["base", "other to base"]
+    assert found["base"]["all"]["turn@5"]["mean"] == 0.375
+    assert found["other to base"]["all"]["turn@5"]["mean"] == 0.75
+
+
 def test_a_base_that_did_not_run_has_no_differences() -> None:
     found = as_json(make_collection(), {"other": make_trial(0.0, 0.5, 0.5, 1.0)}, "base")
 
