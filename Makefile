@@ -26,8 +26,10 @@ apt_get = $$([ "$$(id -u)" = 0 ] || echo sudo -n) env DEBIAN_FRONTEND=noninterac
 # The extras that requirements.lock holds. Each adapter has a lock of its own.
 EXTRAS := agents anthropic bge jwt local mcp objects otel postgres seal webhooks wordllama
 QUERIES ?= 100000
+RECALL_PEERS := build/recall-peers
+PEER_VERSIONS := $(patsubst %,benchmarks/comparison/constraints/%.txt,chroma lancedb)
 
-.PHONY: help up test test-all faults fuzz check lint types chromium bench bench-recall docs lock clean
+.PHONY: help up test test-all faults fuzz check lint types chromium bench bench-recall recall-peers docs lock clean
 
 help:  ## list the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1@\2/p' Makefile | tr '@' '\t' | expand -t 20
@@ -70,6 +72,8 @@ bench: .venv/.installed-dev  ## measure speed next to the programs of benchmarks
 bench-recall: .venv/.installed-dev  ## measure search quality: make bench-recall DATA=folder of LoCoMo, Cranfield, BEIR
 	@$(BIN)/python benchmarks/recall/run.py $(if $(DATA),--data "$(DATA)")
 
+recall-peers: $(RECALL_PEERS)/.installed  ## install Chroma and LanceDB for bench-recall, in build/recall-peers
+
 docs: .venv/.installed-dev  ## build the site of the documents in build/site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build -q --strict
 
@@ -94,6 +98,13 @@ endif
 	@echo 'Installing Memrelay into .venv: seconds with uv, which pip gets if it is missing' >&2
 	@$(usable) || "$(PYTHON)" -m venv --without-pip --clear .venv
 	@"$(PYTHON)" $(INSTALL)
+	@touch $@
+
+# The packages of Memrelay and of the peers, for the adapters of benchmarks/comparison.
+$(RECALL_PEERS)/.installed: requirements.lock pyproject.toml $(PEER_VERSIONS) | .venv/.installed-dev
+	@"$(PYTHON)" -m venv --without-pip --clear $(RECALL_PEERS)
+	@"$(PYTHON)" deploy/install.py --into $(RECALL_PEERS) --tools .venv --extra bge --extra local --project none
+	@$(BIN)/pip -q --python $(RECALL_PEERS)/bin/python install $(PEER_VERSIONS:%=-c %) chromadb lancedb
 	@touch $@
 
 .venv/.installed-dev: requirements.lock .venv/.installed

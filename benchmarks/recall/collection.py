@@ -49,6 +49,7 @@ class Collection:
     corpora: Sequence[Corpus]
     measures: Mapping[str, Measure]  # column name -> measure
     digests: Mapping[str, str] = field(default_factory=dict)  # file name -> SHA-256 in hex
+    hits: Mapping[str, Measure] = field(default_factory=dict)  # columns of a second table
 
 
 def digests(*files: Path) -> dict[str, str]:

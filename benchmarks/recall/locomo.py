@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.recall.collection import BadData, Collection, Corpus, Document, Question, digests
-from benchmarks.recall.measures import session_recall, turn_recall
+from benchmarks.recall.measures import all_of, any_of, session_recall, turn_recall
 
 CATEGORIES = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single-hop", 5: "adversarial"}
 MEASURES = {
@@ -21,6 +21,11 @@ MEASURES = {
     "turn@10": turn_recall(10),
     "session@5": session_recall(5),
     "session@10": session_recall(10),
+}
+HITS = {
+    f"{name} {column}": change(measure)
+    for column, measure in MEASURES.items()
+    for name, change in (("any", any_of), ("all", all_of))
 }
 # The conversations of the whole data set, in order: an audit names them by their number.
 SAMPLES = tuple(f"conv-{number}" for number in (26, 30, 41, 42, 43, 44, 47, 48, 49, 50))
@@ -50,7 +55,7 @@ def load(folder: Path) -> Collection:
             f"(a list of `qa` and `conversation`) and an audit "
             f"(a list of `question_id` and `correct_evidence`): {error!r}"
         ) from error
-    return Collection("locomo", corpora, MEASURES, digests(*files))
+    return Collection("locomo", corpora, MEASURES, digests(*files), HITS)
 
 
 def _make_corpus(

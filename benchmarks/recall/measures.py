@@ -35,24 +35,6 @@ def turn_recall(k: int) -> Measure:
     return measure
 
 
-def any_found(k: int) -> Measure:
-    """Return a measure: 1 if the first k documents contain gold, else 0."""
-
-    def measure(found: Sequence[str], question: Question, threads: Mapping[str, str]) -> float:
-        return float(recall(found, question.gold, k) > 0)
-
-    return measure
-
-
-def all_found(k: int) -> Measure:
-    """Return a measure: 1 if the first k documents contain all gold, else 0."""
-
-    def measure(found: Sequence[str], question: Question, threads: Mapping[str, str]) -> float:
-        return float(recall(found, question.gold, k) == 1)
-
-    return measure
-
-
 def session_recall(k: int) -> Measure:
     """Return a measure: the recall of threads that contain gold."""
 
@@ -60,6 +42,34 @@ def session_recall(k: int) -> Measure:
         return recall(threads_of(found, threads), threads_of(question.gold, threads), k)
 
     return measure
+
+
+def any_of(share: Measure) -> Measure:
+    """Return a measure: 1 if the recall is above 0, else 0."""
+
+    def measure(found: Sequence[str], question: Question, threads: Mapping[str, str]) -> float:
+        return float(share(found, question, threads) > 0)
+
+    return measure
+
+
+def all_of(share: Measure) -> Measure:
+    """Return a measure: 1 if the recall is complete, else 0."""
+
+    def measure(found: Sequence[str], question: Question, threads: Mapping[str, str]) -> float:
+        return float(share(found, question, threads) == 1)
+
+    return measure
+
+
+def any_found(k: int) -> Measure:
+    """Return a measure: 1 if the first k documents contain gold, else 0."""
+    return any_of(turn_recall(k))
+
+
+def all_found(k: int) -> Measure:
+    """Return a measure: 1 if the first k documents contain all gold, else 0."""
+    return all_of(turn_recall(k))
 
 
 def gain(k: int) -> Measure:

@@ -42,16 +42,10 @@ class _Answers(NamedTuple):
 
 def run(collection: Collection, make: Callable[[Path], System]) -> Trial:
     """Run the system on each corpus, in a new system and a temporary folder."""
-    values: dict[str, list[float]] = {name: [] for name in collection.measures}
     all_answers = [_answer_all(corpus, make) for corpus in collection.corpora]
-    for corpus, answers in zip(collection.corpora, all_answers, strict=True):
-        threads = {document.id: document.thread for document in corpus.documents}
-        for question, found in zip(corpus.questions, answers.found, strict=True):
-            for name, measure in collection.measures.items():
-                values[name].append(measure(found, question, threads))
     return Trial(
         [question.category for corpus in collection.corpora for question in corpus.questions],
-        {**values},
+        score(collection, [found for answers in all_answers for found in answers.found]),
         sum(len(corpus.documents) for corpus in collection.corpora),
         sum(answers.ingest_s for answers in all_answers),
         [seconds for answers in all_answers for seconds in answers.search_s],
@@ -59,6 +53,21 @@ def run(collection: Collection, make: Callable[[Path], System]) -> Trial:
         mean(not found for answers in all_answers for found in answers.found),
         _peak_bytes(),
     )
+
+
+def score(collection: Collection, answers: Sequence[Sequence[str]]) -> dict[str, Sequence[float]]:
+    """Return measure -> value of every question. `answers` has the ids of each question's hits,
+    corpora in order."""
+    measures = {**collection.measures, **collection.hits}
+    values: dict[str, list[float]] = {name: [] for name in measures}
+    remaining = iter(answers)
+    for corpus in collection.corpora:
+        threads = {document.id: document.thread for document in corpus.documents}
+        for question in corpus.questions:
+            found = next(remaining)
+            for name, measure in measures.items():
+                values[name].append(measure(found, question, threads))
+    return {**values}
 
 
 def _answer_all(corpus: Corpus, make: Callable[[Path], System]) -> _Answers:

@@ -8,7 +8,9 @@ from benchmarks.recall.bootstrap import interval
 from benchmarks.recall.collection import Question
 from benchmarks.recall.measures import (
     all_found,
+    all_of,
     any_found,
+    any_of,
     ndcg,
     recall,
     session_recall,
@@ -29,6 +31,14 @@ def test_any_needs_one_and_all_needs_every_gold_document() -> None:
 
     assert [any_found(k)(["x", "a", "b"], question, {}) for k in (1, 2, 3)] == [0.0, 1.0, 1.0]
     assert [all_found(k)(["x", "a", "b"], question, {}) for k in (1, 2, 3)] == [0.0, 0.0, 1.0]
+
+
+def test_any_and_all_of_sessions_count_sessions() -> None:
+    question = Question("?", {"b": 1.0, "c": 1.0})
+    measures = [change(session_recall(k)) for k in (1, 2) for change in (any_of, all_of)]
+
+    assert [one(["d", "a", "c"], question, THREADS) for one in measures] == [0.0, 0.0, 1.0, 0.0]
+    assert [one(["a", "c"], question, THREADS) for one in measures] == [1.0, 0.0, 1.0, 1.0]
 
 
 def test_ndcg_divides_the_discounted_gain_by_the_best_possible() -> None:

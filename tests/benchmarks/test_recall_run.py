@@ -9,12 +9,14 @@ from statistics import mean
 import pytest
 
 from benchmarks.recall.data_sets import collections
+from benchmarks.recall.process import Failed, NotRun, checkout, has_peers, run_trial
 from benchmarks.recall.product import Product
 from benchmarks.recall.queries.nonsense import make_queries
 from benchmarks.recall.queries.variants import VARIANTS, change
 from benchmarks.recall.report import as_json
+from benchmarks.recall.systems import PEERS
 from benchmarks.recall.trial import run
-from tests.benchmarks.datasets import ask, conversation, write_locomo
+from tests.benchmarks.datasets import ask, conversation, write_beir, write_locomo
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 DEVELOPMENT = CHECKOUT.parent / "shared" / "data"
@@ -55,6 +57,62 @@ def test_a_run_prints_tables_and_writes_json(tmp_path: Path) -> None:
     assert set(locomo["sha256"]) == {"some_conversations.json", "some_audit.json"}
     assert locomo["systems"]["FTS5"]["peak_bytes"] > 1 << 20
     assert locomo["systems"]["Memrelay"]["nonsense_answered"] <= 0.05
+
+
+def test_a_run_is_compared_with_the_systems_of_a_commit(tmp_path: Path) -> None:
+    data = str(write_beir(tmp_path / "drinks"))
+    options = ("--data", data, "--only", "FTS5", "Memrelay")
+
+    earlier = bench(*options, "--commit", "HEAD", "--json", str(tmp_path / "earlier.json"))
+    done = bench(
+        *options, "--earlier", str(tmp_path / "earlier.json"), "--json", str(tmp_path / "now.json")
+    )
+
+    assert (earlier.returncode, done.returncode, done.stderr) == (0, 0, "")
+    heading, no_difference = "### Difference to the earlier run", "+0.000 (0.000 to 0.000)"
+    assert heading not in earlier.stdout and heading in done.stdout
+    assert "### Difference to Memrelay" in done.stdout
+    assert done.stdout.endswith(f"| Memrelay | {no_difference} | {no_difference} |\n\n")
+    [found] = json.loads((tmp_path / "now.json").read_text())
+    assert found["systems"]["FTS5"]["values"]["nDCG@10"] == [1.0]
+
+
+def test_systems_of_a_commit_run_the_code_of_that_commit(tmp_path: Path) -> None:
+    data = str(write_beir(tmp_path / "drinks"))
+
+    done = bench("--data", data, "--only", "FTS5", "--commit", "no-such-commit")
+
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "commit no-such-commit: " in done.stderr
+    with checkout("HEAD") as code:
+        assert code != CHECKOUT and (code / "memrelay").is_dir()
+        (code / "benchmarks/recall/systems.py").write_text("SYSTEMS = {}")
+        with pytest.raises(NotRun, match="FTS5: not run, because that commit has no such system"):
+            run_trial(code, collections(Path(data))[0], "FTS5")
+        (code / "benchmarks/recall/systems.py").write_text("SYSTEMS = 1 / 0")
+        with pytest.raises(Failed, match="FTS5"):
+            run_trial(code, collections(Path(data))[0], "FTS5")
+
+
+@pytest.mark.skipif(not has_peers(), reason="the peers are not installed: make recall-peers")
+@pytest.mark.parametrize("name", PEERS)
+def test_a_peer_finds_the_evidence_of_a_question(name: str, tmp_path: Path) -> None:
+    question = ask("Who adopted a puppy called Biscuit?", "D1:2")
+    [collection] = collections(write_locomo(tmp_path / "locomo", conversation(question)))
+
+    trial = run_trial(CHECKOUT, collection, name)
+
+    assert trial.values["turn@5"] == [1.0] and trial.documents == 5
+
+
+@pytest.mark.skipif(has_peers(), reason="the peers are installed")
+def test_a_peer_that_is_not_installed_is_skipped_with_a_line(tmp_path: Path) -> None:
+    data = str(write_beir(tmp_path / "drinks"))
+
+    done = bench("--data", data, "--only", "FTS5", "Chroma", "--json", str(tmp_path / "now.json"))
+
+    assert done.returncode == 0 and "| FTS5 |" in done.stdout
+    assert done.stderr == "Chroma: not run, because it is not installed: make recall-peers\n"
 
 
 def test_a_run_without_data_prints_what_to_pass() -> None:
