@@ -156,8 +156,7 @@ def rerank(ranked: Ranked, reader: Reader, factors: ScoreFactors) -> Ranked:
     places = ranked.places[:READ]
     scores = factors.multiply(ranked.scores, places)
     changes = {name: WEIGHTS[name] * signal for name, signal in reader.read(places).items()}
-    more = np.exp(sum(changes.values(), np.zeros(len(places), np.float32)))
-    read = (scores * more / (1 - scores + scores * more)).astype(np.float32)
+    read = add_log_odds(scores, sum(changes.values(), np.zeros(len(places), np.float32)))
     order = rank_order(read, places, ranked.context)
     by_place = dict(zip(places.tolist(), read.tolist(), strict=True))
     return replace(
@@ -166,6 +165,13 @@ def rerank(ranked: Ranked, reader: Reader, factors: ScoreFactors) -> Ranked:
         reranked=by_place,
         signals=changes,
     )
+
+
+def add_log_odds(scores: Floats, change: Floats) -> Floats:
+    """Return the scores after a change of their log odds."""
+    more = np.exp(change)
+    changed: Floats = (scores * more / (1 - scores + scores * more)).astype(np.float32)
+    return changed
 
 
 def take_turns(ranked: Ranked, speakers: Sequence[int]) -> Ranked:
