@@ -15,7 +15,7 @@ from memrelay.memory.search.cross_encoder import READ, SECONDS, CrossEncoder, lo
 from memrelay.memory.search.explanation import Explanation
 from memrelay.memory.search.query import Boosts
 from memrelay.memory.search.search import SearchInput, search_explained
-from tests.memory.builders import NOW, PLENTY, contents, fresh_store, make_record
+from tests.memory.builders import NOW, PLENTY, contents, fresh_store, make_record, perform
 
 BERLIN = "Berlin has a population of 3,520,031 registered inhabitants in 891.82 square kilometers."
 NEW_YORK = "New York City is famous for the Metropolitan Museum of Art."
@@ -64,6 +64,19 @@ def test_an_answer_ranks_before_a_turn_with_the_same_words() -> None:
     assert {(one.guid, one.score) for one in found} == {(one.guid, one.score) for one in plain}
     first, second = explanation.hits
     assert first.signals["model"] > second.signals["model"] and first.read > second.read  # type: ignore[operator]
+
+
+def test_a_search_with_the_option_is_hybrid_by_default() -> None:
+    with fresh_store() as store:
+        write_turns(store, "a", ("Ann", "The train leaves at nine."))
+
+        with store.transaction() as tx:
+            given = {"query": "When does the train leave?", "explain": True}
+            plain = perform(tx, "records.search", **given)
+            hits = perform(tx, "records.search", **given, rerank="model")
+
+    assert (plain.mode, plain.items) == ("fts", ())
+    assert hits.mode == "hybrid" and hits.explanation.hits[0].signals["model"] > 0
 
 
 def read_answer(before: str) -> float:
