@@ -24,7 +24,7 @@ DEV := --group dev --extra agents --extra jwt --extra objects --extra otel --ext
 has_chromium = { command -v chromium || command -v chromium-browser || command -v google-chrome; } >/dev/null
 apt_get = $$([ "$$(id -u)" = 0 ] || echo sudo -n) env DEBIAN_FRONTEND=noninteractive apt-get -q
 # The extras that requirements.lock holds. Each adapter has a lock of its own.
-EXTRAS := agents anthropic bge jwt local mcp objects otel postgres seal webhooks wordllama
+EXTRAS := agents anthropic bge jwt local mcp objects otel postgres rerank seal webhooks wordllama
 QUERIES ?= 100000
 RECALL_PEERS := build/recall-peers
 PEER_VERSIONS := $(patsubst %,benchmarks/comparison/constraints/%.txt,chroma lancedb)

@@ -14,6 +14,7 @@ from memrelay.memory.search.embedding.embedder import Embedder, EmbeddingOptions
 from memrelay.memory.search.embedding.loading import LazyEmbedder
 from memrelay.memory.search.embedding.questions import QuestionEmbedder
 from memrelay.memory.search.pool import Pool, SemanticResources
+from memrelay.memory.search.query import Rerank
 from memrelay.memory.search.search import SearchInput, search
 
 MEMORY_ID = "instances/bench/memories"
@@ -25,7 +26,8 @@ class Product:
     """Memrelay in mode hybrid with default settings, and with vectors if a model is named. Raises
     EmbeddingFault: if the model is missing."""
 
-    def __init__(self, folder: Path, model: Model = "none") -> None:
+    def __init__(self, folder: Path, model: Model = "none", rerank: Rerank | None = None) -> None:
+        self._rerank = rerank
         lazy = LazyEmbedder(EmbeddingOptions(model=model))
         self._embedder = lazy.get() if lazy.configured else None
         meaning = (
@@ -46,7 +48,7 @@ class Product:
 
     def search(self, question: str, limit: int) -> list[str]:
         """Return the document ids of records.search."""
-        wanted = SearchInput(question, MOST_BYTES, mode="hybrid", limit=limit)
+        wanted = SearchInput(question, MOST_BYTES, mode="hybrid", limit=limit, rerank=self._rerank)
         return [self.ids[record.guid] for record in search(self.store, wanted)]
 
     def close(self) -> None:

@@ -30,4 +30,5 @@ SYSTEMS: dict[str, Callable[[Path], System]] = {
     "Memrelay": Product,
     "Memrelay + MiniLM": partial(Product, model="local"),
     "Memrelay + bge": partial(Product, model="bge"),
+    "Memrelay + bge, reread": partial(Product, model="bge", rerank="model"),
 }

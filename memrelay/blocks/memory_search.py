@@ -32,8 +32,10 @@ from memrelay.memory.search.query import (
     HALF_LIFE_DAYS,
     NO_BOOSTS,
     WRONG_MODE,
+    WRONG_RERANK,
     Boosts,
     Days,
+    Rerank,
     Weight,
 )
 from memrelay.memory.search.search import Mode, SearchInput, search, search_best, search_explained
@@ -70,6 +72,9 @@ class SearchArgs(ListingArgs):
     importance: Weight = 0.0
     """0 to 1: the part of its score that a record loses if its `data.importance` is 0 instead of 1;
     for `hybrid` and `semantic`."""
+    rerank: Rerank | None = None
+    """`model`: a cross-encoder rereads the best turns of conversations, in `hybrid`. That takes up
+    to 0.5 s, and the worker needs the extra `rerank`."""
     explain: bool = False
     """Return `{"records", "explanation"}`, with the reason for each score or for an empty result.
     A template ignores it."""
@@ -80,9 +85,11 @@ class SearchArgs(ListingArgs):
         return self.mode != "fts"
 
     @model_validator(mode="after")
-    def _boosts_fit_the_mode(self) -> Self:
+    def _options_fit_the_mode(self) -> Self:
         if self.mode == "fts" and (self.recency or self.importance):
             raise ValueError(WRONG_MODE)
+        if self.rerank and (self.mode != "hybrid" or self.recency or self.importance):
+            raise ValueError(WRONG_RERANK)
         return self
 
     @cached_property
@@ -131,6 +138,7 @@ def memory_search(call: Call, args: SearchArgs) -> Message | DeferredCall:
         NO_BOOSTS if mode == "fts" else args.make_boosts(call.now_ms),
         given,
         timezone=find_timezone(call) if call.message.vouched else call.agent.timezone,
+        rerank=args.rerank,
     )
     try:
         if args.explain and not args.output_template:
@@ -154,7 +162,7 @@ def _search_past(call: Call, args: SearchArgs) -> Message | DeferredCall:
         return args.answer(call, [])
     given: dict[str, Any] = {**args.filters("kind", "scope")}
     if args.mode != "fts":
-        given |= {"recency": args.recency, "importance": args.importance}
+        given |= {"recency": args.recency, "importance": args.importance, "rerank": args.rerank}
     given |= {"query": call.text, "tags": args.tags, "mode": args.mode, "language": args.language}
     given |= {"recency_days": args.recency_days, "timezone": find_timezone(call)}
     given["explain"] = args.explain and not args.output_template
@@ -173,6 +181,8 @@ def _make_read(args: SearchArgs, query: SearchInput, records: list[Record]) -> R
         "language": language,
         "timezone": query.timezone,
     }
+    if query.rerank:
+        given["rerank"] = query.rerank
     if query.filters:
         given |= query.filters
     if query.tags:

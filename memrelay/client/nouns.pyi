@@ -859,8 +859,8 @@ class RemoteRecords(Noun):
             mode: Literal["fts", "hybrid", "semantic"] | None = None, wait: bool = False,
             language: str | None = None, recency: float = 0.0, recency_days: float = 30.0,
             importance: float = 0.0, explain: bool = False, plain: bool = False, timezone: str = "",
-            valid_at: str | None = "", receipt: bool | str = False, store: str = "",
-            as_of: str = "") -> Hits:
+            valid_at: str | None = "", rerank: str | None = None, receipt: bool | str = False,
+            store: str = "", as_of: str = "") -> Hits:
         """Find records by their words or their meaning, best first."""
     async def subjects(self, pipeline: str, *, sort: Literal["user", "agent", "thread"] = "user",
             beginning: str = "", limit: int = 50, after: str = "", store: str = "") -> SubjectList:
@@ -1804,8 +1804,8 @@ class BlockingRecords(Noun):
             mode: Literal["fts", "hybrid", "semantic"] | None = None, wait: bool = False,
             language: str | None = None, recency: float = 0.0, recency_days: float = 30.0,
             importance: float = 0.0, explain: bool = False, plain: bool = False, timezone: str = "",
-            valid_at: str | None = "", receipt: bool | str = False, store: str = "",
-            as_of: str = "") -> Hits:
+            valid_at: str | None = "", rerank: str | None = None, receipt: bool | str = False,
+            store: str = "", as_of: str = "") -> Hits:
         """Find records by their words or their meaning, best first."""
     def subjects(self, pipeline: str, *, sort: Literal["user", "agent", "thread"] = "user",
             beginning: str = "", limit: int = 50, after: str = "", store: str = "") -> SubjectList:
@@ -2661,7 +2661,8 @@ class EmbeddedRecords(Noun):
             mode: Literal["fts", "hybrid", "semantic"] | None = None, wait: bool = False,
             language: str | None = None, recency: float = 0.0, recency_days: float = 30.0,
             importance: float = 0.0, explain: bool = False, plain: bool = False, timezone: str = "",
-            valid_at: str | None = "", receipt: bool | str = False, as_of: str = "") -> Hits:
+            valid_at: str | None = "", rerank: str | None = None, receipt: bool | str = False,
+            as_of: str = "") -> Hits:
         """Find records by their words or their meaning, best first."""
     def subjects(self, *, sort: Literal["user", "agent", "thread"] = "user", beginning: str = "",
             limit: int = 50, after: str = "") -> SubjectList:
@@ -3495,7 +3496,8 @@ class AsyncRecords(Noun):
             mode: Literal["fts", "hybrid", "semantic"] | None = None, wait: bool = False,
             language: str | None = None, recency: float = 0.0, recency_days: float = 30.0,
             importance: float = 0.0, explain: bool = False, plain: bool = False, timezone: str = "",
-            valid_at: str | None = "", receipt: bool | str = False, as_of: str = "") -> Hits:
+            valid_at: str | None = "", rerank: str | None = None, receipt: bool | str = False,
+            as_of: str = "") -> Hits:
         """Find records by their words or their meaning, best first."""
     async def subjects(self, *, sort: Literal["user", "agent", "thread"] = "user",
             beginning: str = "", limit: int = 50, after: str = "") -> SubjectList:

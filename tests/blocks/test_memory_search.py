@@ -252,6 +252,16 @@ def test_recency_ranks_newer_records_first(tmp_path: Path) -> None:
     assert found(store, "sky", mode="hybrid", recency=0.3) == ["sky, new", "sky, old"]
 
 
+def test_a_model_rereads_turns(tmp_path: Path) -> None:
+    late, answer = "The train is late when it rains, leave me alone.", "The train leaves at nine."
+    store, question = make_store(tmp_path), "When does the train leave?"
+    write_all(store, late, thread="a")
+    write_all(store, answer, thread="b")
+
+    assert found(store, question, mode="hybrid") == [late, answer]
+    assert found(store, question, mode="hybrid", rerank="model") == [answer, late]
+
+
 @pytest.mark.parametrize(
     "args",
     [
@@ -266,6 +276,10 @@ def test_recency_ranks_newer_records_first(tmp_path: Path) -> None:
         {"mode": "hybrid", "recency_days": 0},
         {"mode": "hybrid", "recency": "nan"},
         {"language": "klingon"},
+        {"rerank": "model"},
+        {"mode": "semantic", "rerank": "model"},
+        {"mode": "hybrid", "rerank": "model", "recency": 0.5},
+        {"mode": "hybrid", "rerank": "words"},
     ],
 )
 def test_invalid_arguments_are_an_error_at_deploy(args: dict[str, Any]) -> None:

@@ -129,6 +129,7 @@ MEANT = (  # well-formed values without a meaning, which only the check finds
     "the pattern has no group",
     "RE2 refuses",
     "recency and importance",
+    "`rerank` changes the order",
     "an agent that publishes needs a name",
     "output_template: ",
     "give either `recipe`",

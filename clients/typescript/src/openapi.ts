@@ -20095,8 +20095,9 @@ export interface operations {
                      * Mode
                      * @description `fts`: all words. `hybrid`: any words, with context and meaning. `semantic`: meaning.
                      *
-                     *     By default `hybrid` if the store has vectors or the scores are weighted, else `fts`. Such a
-                     *     search does not wait for an embedder that is loading: it finds records by their words.
+                     *     By default `hybrid` if the store has vectors, the scores are weighted or `rerank` is set, else
+                     *     `fts`. Such a search does not wait for an embedder that is loading: it finds records by their
+                     *     words.
                      * @default null
                      */
                     mode?: ("fts" | "hybrid" | "semantic") | null;
@@ -20158,6 +20159,14 @@ export interface operations {
                      * @default
                      */
                     valid_at?: string | null;
+                    /**
+                     * Rerank
+                     * @description `model`: a cross-encoder rereads the best turns, in `hybrid`. It takes up to 0.5 s.
+                     *
+                     *     It needs the extra `rerank`, and changes only the order of conversations (docs/search.md).
+                     * @default null
+                     */
+                    rerank?: "model" | null;
                     /**
                      * Receipt
                      * @description Whether to leave a receipt (docs/receipts.md), or the id of the answer that will use it.

@@ -8,7 +8,7 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, tzinfo
-from typing import Annotated
+from typing import Annotated, Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -33,6 +33,12 @@ Days = Annotated[float, Field(gt=0, le=36_525, allow_inf_nan=False)]  # at most 
 WRONG_MODE = (
     "recency and importance change the order of ranked searches: "
     "set `mode` to hybrid or semantic with them"
+)
+# What rereads the best records: a model.
+Rerank = Literal["model"]
+WRONG_RERANK = (
+    "`rerank` changes the order of hybrid searches without weights: "
+    "set `mode` to hybrid, and no recency or importance"
 )
 
 _ITEM = re.compile(r'-?(?:(?:kind|tag|scope|after|before):)?"[^"]*"|\S+')

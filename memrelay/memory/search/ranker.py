@@ -20,6 +20,7 @@ from memrelay.memory.engine.vocabulary import Vocabulary
 from memrelay.memory.errors import EmbeddingFault, VectorPending
 from memrelay.memory.records.record import Record
 from memrelay.memory.search.boosts import boost_factors, validity_factors
+from memrelay.memory.search.cross_encoder import CrossEncoder, load_cross_encoder, reread
 from memrelay.memory.search.embedding.loading import NO_EMBEDDER
 from memrelay.memory.search.explain import explain_match, explain_ranked, with_unfiltered_vectors
 from memrelay.memory.search.explanation import Degraded, Explanation, QueryAsRun
@@ -126,6 +127,7 @@ class Ranker:
         zone: tzinfo = UTC,
         may_wait: bool = True,
         valid_at: int | None = None,
+        by_model: bool = False,
     ) -> Ranked:
         """Return the best `limit` records that meet all conditions.
 
@@ -135,11 +137,14 @@ class Ranker:
         their scores are. `vector_share` is the part of meaning in a score of words and meaning. The
         days that the question names are those of `zone`. Without `may_wait`, only words count while
         the embedder is loading, except with `semantic`. Records that are not valid at `valid_at`
-        (Unix ms, by default now) come last.
+        (Unix ms, by default now) come last. With `by_model`, a model rereads the best of the
+        reranked records.
 
         Raises VectorPending: when the vector of the question is not computed yet.
-        Raises EmbeddingFault: when `semantic` is set and the store cannot compare vectors.
+        Raises EmbeddingFault: when `semantic` is set and the store cannot compare vectors, or the
+        model for `by_model` is missing.
         """
+        model = self._load_model() if by_model else None
         context = self._make_context(query, conditions)
         self._pool.mark_used(self)
         conversations &= context.layout.threaded and not semantic
@@ -163,7 +168,7 @@ class Ranker:
             )
             ranked = factors.select_best(ranked, most)
             if is_reranked:
-                ranked = self._rerank(ranked, factors, language)
+                ranked = self._rerank(ranked, factors, language, model)
                 ranked = _put_last(ranked, not_valid)
             ranked = replace(ranked, places=ranked.places[: max(limit, 0)])
         self._pool.mark_used(self)  # the search has filled its caches
@@ -296,7 +301,13 @@ class Ranker:
             layout = self._layout.nbytes + BYTES_PER_PLACE * len(self._layout)
         return layout + self._filters.nbytes() + self._rows.nbytes() + self._vocabulary.nbytes
 
-    def _rerank(self, ranked: Ranked, factors: ScoreFactors, language: str) -> Ranked:
+    def _load_model(self) -> CrossEncoder:
+        with self._without_limit():
+            return load_cross_encoder()
+
+    def _rerank(
+        self, ranked: Ranked, factors: ScoreFactors, language: str, model: CrossEncoder | None
+    ) -> Ranked:
         """Rerank the best records of conversations."""
         text = ranked.arms[0]
         if not len(ranked.places) or not isinstance(text, TextScores) or language == NO_LANGUAGE:
@@ -312,6 +323,9 @@ class Ranker:
             wants_several=is_english and wants_several(ranked.compared),
         )
         ranked = rerank(ranked, reader, factors)
+        if model is not None:
+            with self._without_limit():  # it has its own limit
+                ranked = reread(model, self._connection, ranked)
         return take_turns(ranked, text.speakers) if len(text.speakers) > 1 else ranked
 
     def _make_factors(self, layout: Layout, boosts: Boosts, not_valid: Rows) -> ScoreFactors:

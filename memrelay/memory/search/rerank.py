@@ -163,11 +163,12 @@ def rerank(ranked: Ranked, reader: Reader, factors: ScoreFactors) -> Ranked:
     places = ranked.places[:SKIMMED]
     scores = factors.multiply(ranked.scores, places)
     skimmed = _weigh(reader.skim(places))
-    order = rank_order(_change(scores, skimmed, SKIM_SHARE), places, ranked.context)
+    chosen_by = add_log_odds(scores, SKIM_SHARE * _total(skimmed))
+    order = rank_order(chosen_by, places, ranked.context)
     first = order[:READ]
     changes = {name: change[first] for name, change in skimmed.items()}
     changes |= _weigh(reader.read(places[first]))
-    read = _change(scores[first], changes)
+    read = add_log_odds(scores[first], _total(changes))
     best = places[first][rank_order(read, places[first], ranked.context)]
     return replace(
         ranked,
@@ -182,9 +183,14 @@ def _weigh(signals: Signals) -> Signals:
     return {name: WEIGHTS[name] * signal for name, signal in signals.items()}
 
 
-def _change(scores: Floats, changes: Signals, share: float = 1.0) -> Floats:
-    """Return the scores with this share of the changes added to their log odds."""
-    more = np.exp(share * sum(changes.values(), np.zeros(len(scores), np.float32)))
+def _total(changes: Signals) -> Floats:
+    total: Floats = np.sum(list(changes.values()), axis=0)
+    return total
+
+
+def add_log_odds(scores: Floats, change: Floats) -> Floats:
+    """Return the scores after a change of their log odds."""
+    more = np.exp(change)
     changed: Floats = (scores * more / (1 - scores + scores * more)).astype(np.float32)
     return changed
 

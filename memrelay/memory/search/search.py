@@ -32,9 +32,11 @@ from memrelay.memory.search.query import (
     HALF_LIFE_DAYS,
     NO_BOOSTS,
     WRONG_MODE,
+    WRONG_RERANK,
     Boosts,
     Days,
     Query,
+    Rerank,
     Weight,
     match_all,
     match_any,
@@ -77,6 +79,7 @@ class SearchInput(Struct, frozen=True):
     timezone: str = DEFAULT_ZONE  # of days and times that the query names
     valid_at: int | None = None  # Unix ms: records that are not valid then come last; None for now
     may_wait: bool = True  # whether mode "hybrid" waits for an embedder that is loading
+    rerank: Rerank | None = None  # whether a model rereads the best turns, in mode "hybrid"
 
 
 class SearchRun(NamedTuple):
@@ -107,8 +110,9 @@ class SearchRecords:
     mode: Mode | None = None
     """`fts`: all words. `hybrid`: any words, with context and meaning. `semantic`: meaning.
 
-    By default `hybrid` if the store has vectors or the scores are weighted, else `fts`. Such a
-    search does not wait for an embedder that is loading: it finds records by their words.
+    By default `hybrid` if the store has vectors, the scores are weighted or `rerank` is set, else
+    `fts`. Such a search does not wait for an embedder that is loading: it finds records by their
+    words.
     """
     wait: bool = False
     """Whether a search without a `mode` waits for an embedder that is loading."""
@@ -134,6 +138,11 @@ class SearchRecords:
     """
     valid_at: TimeOrNull = ""
     """Records that are not valid at this time come last; by default now."""
+    rerank: Rerank | None = None
+    """`model`: a cross-encoder rereads the best turns, in `hybrid`. It takes up to 0.5 s.
+
+    It needs the extra `rerank`, and changes only the order of conversations (docs/search.md).
+    """
     receipt: Receipt = False
     """Whether to leave a receipt (docs/receipts.md), or the id of the answer that will use it."""
 
@@ -184,7 +193,7 @@ def search_records(tx: Transaction, request: SearchRecords, context: Context) ->
         filters,
         request.tags,
         request.limit,
-        mode=request.mode or _default_mode(tx, boosts),
+        mode=request.mode or _default_mode(tx, boosts, request.rerank),
         language=request.language or context.language,
         boosts=boosts,
         given=compiled(request.filter),
@@ -193,6 +202,7 @@ def search_records(tx: Transaction, request: SearchRecords, context: Context) ->
         timezone=request.timezone or context.timezone,
         valid_at=time_ms("valid_at", request.valid_at),
         may_wait=request.wait or request.mode is not None,
+        rerank=request.rerank,
     )
     try:
         run = run_search(tx, query, explain=request.explain)
@@ -204,14 +214,14 @@ def search_records(tx: Transaction, request: SearchRecords, context: Context) ->
     return Hits(hits, run.mode, run.degraded, nothing, explanation)
 
 
-def _default_mode(tx: Transaction, boosts: Boosts) -> Mode:
+def _default_mode(tx: Transaction, boosts: Boosts, rerank: Rerank | None) -> Mode:
     """Return the mode of a search that names none."""
     has_vectors = (
         tx.meaning is not None
         and tx.meaning.questions.embedder.configured
         and tx.vectors.serving() is not None
     )
-    return "hybrid" if has_vectors or boosts else "fts"
+    return "hybrid" if has_vectors or boosts or rerank else "fts"
 
 
 def _hits(tx: Transaction, records: list[Record], most: int) -> Iterator[Hit]:
@@ -331,9 +341,11 @@ def combine_conditions(tx: Transaction, query: Query, request: SearchInput) -> C
 
 
 def _is_ranked(query: Query, request: SearchInput) -> bool:
-    """Return whether the search ranks records. Raises Refused for boosts in mode fts."""
+    """Return whether the search ranks records. Raises Refused for options of another mode."""
     if request.boosts and request.mode == "fts":
         raise Refused(WRONG_MODE)
+    if request.rerank and (request.boosts or request.mode != "hybrid"):
+        raise Refused(WRONG_RERANK)
     return request.mode != "fts" and query.wants_words
 
 
@@ -352,6 +364,7 @@ def _rank(tx: Transaction, request: SearchInput, query: Query, conditions: Condi
             zone=find_zone(request.timezone),
             may_wait=request.may_wait,
             valid_at=request.valid_at,
+            by_model=request.rerank == "model",
         )
     except EmbeddingFault as fault:
         raise Refused(str(fault)) from fault

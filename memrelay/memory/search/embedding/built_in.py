@@ -13,23 +13,14 @@ PLAIN = Calibration()
 
 
 @dataclass(frozen=True, slots=True)
-class BuiltInModel:
-    """A model for onnxruntime, with our tokenizer."""
+class ModelFile:
+    """A model for onnxruntime, with our tokenizer: a file of a package that is never imported."""
 
-    setting: Model  # in `embedding.model`, and the extra that installs it
+    setting: str  # the extra that installs it
     name: str
     package: str  # the package whose folder has the file
     file: str  # the path in it
     weights: str  # SHA-256 of the file
-    dimension: int = 384
-    calibration: Calibration = PLAIN
-    is_centered: bool = False  # whether the center of its calibration is computed
-
-    @property
-    def fingerprint(self) -> Fingerprint:
-        """The identity of the model."""
-        digest = hashlib.sha256(f"{self.weights} {VOCABULARY}".encode()).hexdigest()
-        return Fingerprint(self.name, self.dimension, digest)
 
     def find_file(self) -> Path:
         """Return the path of the file. Raises ModuleNotFoundError: the package is missing."""
@@ -45,6 +36,22 @@ class BuiltInModel:
             return find_spec(RUNTIME) is not None and self.find_file().exists()
         except ModuleNotFoundError:
             return False
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltInModel(ModelFile):
+    """A model that embeds texts."""
+
+    setting: Model  # in `embedding.model`, and the extra that installs it
+    dimension: int = 384
+    calibration: Calibration = PLAIN
+    is_centered: bool = False  # whether the center of its calibration is computed
+
+    @property
+    def fingerprint(self) -> Fingerprint:
+        """The identity of the model."""
+        digest = hashlib.sha256(f"{self.weights} {VOCABULARY}".encode()).hexdigest()
+        return Fingerprint(self.name, self.dimension, digest)
 
 
 MINILM = BuiltInModel(

