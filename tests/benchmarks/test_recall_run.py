@@ -27,7 +27,15 @@ FLOORS = {
     "cranfield": {"nDCG@10": 0.38},
 }
 # turn@10 of other forms of LoCoMo's questions
-VARIANT_FLOORS = {"long": 0.8, "typo": 0.81, "typos": 0.8, "nameless": 0.8, "pooled": 0.8}
+VARIANT_FLOORS = {
+    "long": 0.8,
+    "typo": 0.81,
+    "typos": 0.8,
+    "nameless": 0.8,
+    "pooled": 0.8,
+    "shortnames": 0.81,
+    "surnames": 0.81,
+}
 
 
 def bench(*arguments: str) -> "subprocess.CompletedProcess[str]":
@@ -165,6 +173,7 @@ def test_a_variant_changes_the_questions_alone_and_always_in_the_same_way(tmp_pa
     assert texts == {n: change(collection, n).corpora[0].questions[0].text for n in VARIANTS}
     assert texts["nameless"] == "What does my puppy eat?"
     assert texts["long"].endswith(" What does Ann's puppy eat?") and len(texts["long"]) > 150
+    assert change(collection, "surnames").corpora[0].documents[0].source == "Ann Brown"
     assert len({texts["typo"], texts["typos"], texts["pooled"]}) == 3
     pooled = change(collection, "pooled").corpora
     assert len(pooled) == 1 and len(pooled[0].documents) == 10

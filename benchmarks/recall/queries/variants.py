@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable
 from collections.abc import Collection as Names
 from dataclasses import replace
+from itertools import cycle
 from random import Random
 
 from benchmarks.recall.collection import Collection, Corpus
@@ -67,26 +68,38 @@ def _without_names(question: str, names: Names[str]) -> str:
     return question
 
 
+def _shorten_names(question: str, names: Names[str]) -> str:
+    """Return the question with the first three letters of the speakers."""
+    for name in names:
+        question = re.sub(rf"\b{re.escape(name)}\b", name[:3], question)
+    return question
+
+
 # name -> (question, names of speakers) -> question
 FORMS: dict[str, Callable[[str, Names[str]], str]] = {
     "long": _long,
     "typo": lambda question, names: _with_typos(question, 1),
     "typos": lambda question, names: _with_typos(question, 2),
     "nameless": _without_names,
+    "shortnames": _shorten_names,
 }
-POOLED = "pooled"
-VARIANTS = (*FORMS, POOLED)
+POOLED, SURNAMES = "pooled", "surnames"
+VARIANTS = (*FORMS, POOLED, SURNAMES)
+FAMILIES = ("Brown", "Novak", "Rossi", "Sato", "Osei", "Lindgren", "Haddad", "Silva")
 
 
 def change(collection: Collection, variant: str) -> Collection:
-    """Return the collection with another form of its questions, or with all documents in one store.
+    """Return the collection with another form of its questions, or of its documents.
 
+    That is all documents in one store, or speakers with a surname, which questions do not use.
     Without a variant, returns it unchanged.
     """
     if not variant:
         return collection
     if variant == POOLED:
         return replace(collection, corpora=[_pool(collection)])
+    if variant == SURNAMES:
+        return replace(collection, corpora=list(map(_with_surnames, collection.corpora)))
     corpora = [_reworded(corpus, FORMS[variant]) for corpus in collection.corpora]
     return replace(collection, corpora=corpora)
 
@@ -95,6 +108,13 @@ def _reworded(corpus: Corpus, form: Callable[[str, Names[str]], str]) -> Corpus:
     names = sorted({document.source for document in corpus.documents} - {""})
     questions = [one._replace(text=form(one.text, names)) for one in corpus.questions]
     return replace(corpus, questions=questions)
+
+
+def _with_surnames(corpus: Corpus) -> Corpus:
+    names = sorted({document.source for document in corpus.documents} - {""})
+    whole = dict(zip(names, map(" ".join, zip(names, cycle(FAMILIES), strict=False)), strict=True))
+    documents = [one._replace(source=whole.get(one.source, "")) for one in corpus.documents]
+    return replace(corpus, documents=documents)
 
 
 def _pool(collection: Collection) -> Corpus:

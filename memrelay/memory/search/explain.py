@@ -4,7 +4,7 @@ Only suggestions for unknown terms look at the store again.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from itertools import count
 
@@ -189,16 +189,15 @@ def _ranked_terms(
         return ()
     states = {id(term): "corrected" if term.near else "wanted" for term, _ in text.terms}
     states |= {id(term): "too common" for term in text.left_out}
-    names = context.layout.names.words_in_names(text.speakers)
     return _explain_terms(
         text.all_terms,
-        [states.get(id(term)) or _unscored_state(term, names) for term in text.all_terms],
+        [states.get(id(term)) or _unscored_state(term, text.names) for term in text.all_terms],
         stop_words_of(query, language),
         context,
     )
 
 
-def _unscored_state(term: Term, names: set[str]) -> str:
+def _unscored_state(term: Term, names: Collection[str]) -> str:
     if term.records:
         return "not looked for"
     return "speaker" if (term.meant or term.text) in names else "unknown"

@@ -22,6 +22,8 @@ from memrelay.memory.search.text.words import plain_tokens
 Places = NDArray[np.int64]
 # Speakers whose names begin with the same word. Later ones cannot be named in a query.
 MAX_ALIKE = 1000
+MAX_SHORTENED = 1000  # first words of names, up to which a query may name a speaker by a beginning
+SHORTEST_NAME = 3  # letters of such a beginning
 # A table from row to place is kept up to this many rows for each record.
 MAX_SPAN = 8
 
@@ -59,6 +61,26 @@ class Names:
             for word in words
             for number, name in self.by_first_word.get(word, ())
             if name <= words
+        ]
+
+    def find_short_names(self, words: Iterable[str]) -> dict[str, int]:
+        """Return the speaker that each word names in short, if it can mean no other.
+
+        That is the first word of a longer name, or the beginning of a first word: `Priya` and `Pri`
+        for `Priya Nair`.
+        """
+        found = {word: self._begun_by(word) for word in words}
+        return {word: alike[0][0] for word, alike in found.items() if len(alike) == 1}
+
+    def _begun_by(self, word: str) -> list[tuple[int, frozenset[str]]]:
+        alike = self.by_first_word.get(word, [])
+        if alike or len(word) < SHORTEST_NAME or len(self.by_first_word) > MAX_SHORTENED:
+            return alike
+        return [
+            one
+            for first, some in self.by_first_word.items()
+            if first.startswith(word)
+            for one in some
         ]
 
     def first_words(self, words: Iterable[str]) -> set[str]:
@@ -144,12 +166,12 @@ class Layout:
         """Whether any thread has several turns."""
         return bool(((self.thread[1:] == self.thread[:-1]) & (self.source[1:] >= 0)).any())
 
-    def find_speakers(self, words: set[str]) -> list[int]:
-        """Return the speakers whose whole names occur in the words.
+    def find_speakers(self, words: set[str], short: Collection[int] = ()) -> list[int]:
+        """Return the speakers whose whole names occur in the words, and those named in short.
 
         Returns none if the store has only one speaker: that is usually a bridge's name.
         """
-        found = self.names.find_speakers(words)
+        found = dict.fromkeys([*self.names.find_speakers(words), *short])
         return (
             [number for number in found if number in self._speakers]
             if found and len(self._speakers) > 1

@@ -141,12 +141,13 @@ class Reader:
     @cached_property
     def _query_words(self) -> QueryWords:
         """The words, weighted as in BM25. Names of speakers are left out: they are not in texts."""
-        names = self._layout.names.words_in_names(self._text.speakers)
         weights: dict[str, float] = {}
         for term in self._text.all_terms:
             worth = term.emphasis * idf(len(self._layout), min(term.records, len(self._layout)))
             weights |= {
-                word: worth for word in words_of(term.meant or term.text) if word not in names
+                word: worth
+                for word in words_of(term.meant or term.text)
+                if word not in self._text.names
             }
         worths = np.fromiter(weights.values(), np.float32)
         return QueryWords(

@@ -62,6 +62,7 @@ class TextScores(RetrieverScores):
     left_out: tuple[Term, ...]  # terms that too many records hold
     coverage: float  # the largest share of the query that one window holds, by weight
     speakers: tuple[int, ...]  # speakers named in the query
+    names: frozenset[str]  # the words of their names, also in short
     min_coverage: float  # the coverage below which no term is scored
     all_terms: tuple[Term, ...]  # all terms of the query
     # BM25 of the record, its window and its segment, by place; of the record alone without threads
@@ -97,9 +98,13 @@ def score_text(
     count little.
     """
     layout = context.layout
-    terms = _find_terms(context, query, stems, language, times=times, asking=asking)
+    ordinary = times.words.union(stop_words_of(query, language))
+    short = layout.names.find_short_names(_capitalized(query) - ordinary)
+    terms = _find_terms(
+        context, query, stems, language, times=times, asking=asking, understood=short
+    )
     words = set(plain_tokens(" ".join((*query.words, *query.phrases))))
-    named = layout.find_speakers(words | {term.meant for term in terms})
+    named = layout.find_speakers(words | {term.meant for term in terms}, short.values())
     wanted, left_out = _select_terms([term for term in terms if term.records], len(layout))
     parts, held, largest = _score_terms(context, wanted)
     raw = _combine(parts, layout)
@@ -112,8 +117,20 @@ def score_text(
     if len(named) == 1:
         raw[layout.source == named[0]] *= np.float32(SPEAKER_BOOST)
     score = raw / (raw + np.float32(HALF_SCORE))
+    names = layout.names.words_in_names(named)
+    names |= {word for word, number in short.items() if number in named}
     return TextScores(
-        "text", raw, score, held, left_out, covered, tuple(named), least, tuple(terms), parts
+        "text",
+        raw,
+        score,
+        held,
+        left_out,
+        covered,
+        tuple(named),
+        frozenset(names),
+        least,
+        tuple(terms),
+        parts,
     )
 
 
@@ -125,12 +142,26 @@ def _find_terms(
     *,
     times: Times,
     asking: str,
+    understood: Collection[str],
 ) -> list[Term]:
     """Return the terms of a query, weighted and corrected, without relative times."""
     parsed = parse_terms(query, context, stems, language)
     found = [term for term in parsed if term.text not in times.relative_words]
     emphasized = emphasize(found, asking, stems)
-    return correct_terms(emphasized, context, stems, language, understood=times.words)
+    return correct_terms(
+        emphasized, context, stems, language, understood=times.words.union(understood)
+    )
+
+
+def _capitalized(query: Query) -> set[str]:
+    """Return the words that begin with a capital, but not the first one without a genitive."""
+    genitives = ("'s", "\u2019s")
+    words = [
+        word.removesuffix(genitives[0]).removesuffix(genitives[1])
+        for at, word in enumerate(query.words)
+        if word[:1].isupper() and not word.isupper() and (at or word.endswith(genitives))
+    ]
+    return set(plain_tokens(" ".join(words)))
 
 
 def _coverage(largest: float, left_out: Iterable[Term], total: float, records: int) -> float:

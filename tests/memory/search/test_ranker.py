@@ -296,6 +296,49 @@ def test_turns_of_the_named_speaker_rank_first(tmp_path: Path) -> None:
     assert first.source == "Ann"
 
 
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("Does Priya like tea", "Priya Nair"),
+        ("Does Pri like tea", "Priya Nair"),
+        ("Priya's tea", "Priya Nair"),
+        ("Does McKay like tea", "McKay"),
+        ("Does Ann Lee like tea", "Ann Lee"),
+        ("Does Ann like tea", ""),  # two have this name
+        ("Does Pr like tea", ""),  # too short
+        ("does priya like tea", ""),  # a first name is a word too
+        ("Support for tea", ""),  # only the beginning of a sentence
+        ("DOES PRIYA LIKE TEA", ""),
+        ("Did I like tea in June?", ""),  # a month
+        ("Whether Will you like tea", ""),  # a stop word
+    ],
+)
+def test_a_speaker_is_named_in_short(tmp_path: Path, query: str, expected: str) -> None:
+    names = ("Support Bot", "Juneau", "Willa", "McKay", "Ann Lee", "Ann Cole", "Priya Nair")
+    store = make_store(tmp_path)
+    write_turns(store, *((name, "I like tea") for name in names))
+
+    with store.transaction() as tx:
+        found, explanation = search_explained(tx, SearchInput(query, PLENTY, mode="hybrid"))
+
+    sources = {record.guid: record.source for record in found}
+    named = [sources[hit.guid] for hit in explanation.hits if hit.speaker]
+    assert named == ([expected] if expected else [])
+
+
+def test_a_name_in_short_is_no_misspelled_word(tmp_path: Path) -> None:
+    store = make_store(tmp_path)
+    write_turns(store, ("Nathaniel Roy", "math is fun"), ("Ann", "math is hard"))
+
+    with store.transaction() as tx:
+        _, explanation = search_explained(tx, SearchInput("is Nath fun", PLENTY, mode="hybrid"))
+
+    assert [(one.term, one.state) for one in explanation.terms][:2] == [
+        ("nath", "speaker"),
+        ("fun", "wanted"),
+    ]
+
+
 def test_the_default_limit_is_10(tmp_path: Path) -> None:
     store = make_store(tmp_path)
     write_all(store, *["tea"] * 30)
