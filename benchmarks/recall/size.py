@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 FOLDER = "memrelay/memory/search"
 EMBEDDERS = f"{FOLDER}/embedding/"
 # Modules with what the ranking could not do before.
-EXEMPT = tuple(f"{FOLDER}/{name}.py" for name in ("members", "model_rerank"))
+EXEMPT = (f"{FOLDER}/cross_encoder.py",)
 PARTS = ("ranking", "embedders", "exempt")
 
 

@@ -16,8 +16,7 @@ from memrelay.memory.search.validity import LOWERED
 
 DAY_MS = 86_400_000
 SLOW = 12  # half-lives in which the second half of recency fades
-MAX_HALVINGS = 60.0  # older records lose no more
-MIN_FACTOR = 2.0**-MAX_HALVINGS  # no factor is lower, so no score becomes 0
+MIN_FACTOR = 2.0**-60  # no factor is lower, so no score becomes 0
 DEFAULT_IMPORTANCE = 0.5  # the importance of a record that has none
 
 
@@ -43,11 +42,8 @@ def _recency(created_at: NDArray[np.float64], boosts: Boosts) -> NDArray[np.floa
     Half of the weight fades with the half-life, the other half in twelve half-lives: a day, a
     month and a year all count.
     """
-    halvings = np.clip(
-        np.nan_to_num((boosts.now_ms - created_at) / (boosts.recency_days * DAY_MS)),
-        0,
-        MAX_HALVINGS,
-    )
+    half_life_ms = boosts.recency_days * DAY_MS
+    halvings = np.maximum(np.nan_to_num((boosts.now_ms - created_at) / half_life_ms), 0)
     fresh = (np.exp2(-halvings) + np.exp2(-halvings / SLOW)) / 2
     factor: NDArray[np.float64] = 1 - boosts.recency * (1 - fresh)
     return factor.clip(MIN_FACTOR)

@@ -26,7 +26,7 @@ from memrelay.memory.search.explanation import (
     QueryAsRun,
     filters_by_name,
 )
-from memrelay.memory.search.fusion import TEXT_SHARE, VECTOR_SHARE, fuse, semantic_scores
+from memrelay.memory.search.fusion import VECTOR_SHARE, fuse, semantic_scores
 from memrelay.memory.search.query import Query, match_all
 from memrelay.memory.search.results import (
     Floats,
@@ -309,7 +309,7 @@ def _arm_weights(
         return {"text": 1.0, "vector": 1.0}
     if not vector.known[place]:
         return {"text": 1.0, "vector": 0.0}
-    return {"text": TEXT_SHARE, "vector": VECTOR_SHARE}
+    return {"text": 1 - VECTOR_SHARE, "vector": VECTOR_SHARE}
 
 
 def _explain_retriever(

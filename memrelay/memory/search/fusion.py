@@ -1,17 +1,13 @@
 """Fusion: combines the calibrated scores of the retrievers into one absolute score from 0 to 1."""
 
-from dataclasses import replace
-
 import numpy as np
 from numpy.typing import NDArray
 
 from memrelay.memory.search.results import Floats, RetrieverScores
 from memrelay.memory.search.vector_retriever import VectorScores
 
-# Shares of the retrievers. Vector shares from 0.25 to 0.4 score the same (docs/recall.md).
-TEXT_SHARE, VECTOR_SHARE = 0.65, 0.35
-# In a hybrid search, the minimum vector score is higher by this factor.
-HYBRID_MINIMUM_FACTOR = 1.05
+# The share of vectors; the rest is that of words. From 0.25 to 0.4 score the same (docs/recall.md).
+VECTOR_SHARE = 0.35
 DATE_BOOST = 1.2  # the factor for records of a date or month that the question names
 DATE_SCORE = 0.1  # the least word score of such a record if no other word is found
 
@@ -26,11 +22,6 @@ def fuse(text: RetrieverScores, vector: VectorScores, vector_share: float = VECT
     found = (text.score > 0) | (vector.score >= vector.min_score)
     scores: Floats = np.where(vector.known, together * found, text.score)
     return scores
-
-
-def raise_minimum(vector: VectorScores) -> VectorScores:
-    """Raise the vector retriever's minimum score, because words are searched too."""
-    return replace(vector, min_score=HYBRID_MINIMUM_FACTOR * vector.min_score)
 
 
 def semantic_scores(vector: VectorScores) -> Floats:

@@ -50,9 +50,6 @@ class Granularities:
         turn = Turn(self._layout)
         if not self._layout.threaded:
             return (turn,)
-        if not self._layout.has_neighbors:
-            alone = LoneTurn(self._layout)
-            return turn, alone, alone
         return turn, Window(self._layout), Segment(self._layout)
 
 
@@ -95,24 +92,6 @@ class Turn:
     def counts(self, places: Places, counts: Counts) -> tuple[Places, Counts]:
         """Return the arguments unchanged."""
         return places, counts
-
-    def at_places(self, scores: Counts) -> Counts:
-        """Return the scores unchanged."""
-        return scores
-
-
-class LoneTurn:
-    """A turn without neighbors, which is its whole window and segment. Others have none."""
-
-    def __init__(self, layout: Layout) -> None:
-        self._turns = layout.source >= 0
-        self.lengths = layout.length.astype(np.float32)
-        self.mean = _mean(self.lengths[self._turns])
-
-    def counts(self, places: Places, counts: Counts) -> tuple[Places, Counts]:
-        """Return the counts of turns."""
-        turns = self._turns[places]
-        return places[turns], counts[turns]
 
     def at_places(self, scores: Counts) -> Counts:
         """Return the scores unchanged."""

@@ -20,9 +20,9 @@ from memrelay.memory.engine.row_metadata import RowMetadata
 from memrelay.memory.search.text.words import plain_tokens
 
 Places = NDArray[np.int64]
-# Speakers whose names begin with the same word. Later ones cannot be named in a query.
+# Speakers whose names begin with the same word, and first words that are compared with a name in
+# short. Later ones cannot be named in a query.
 MAX_ALIKE = 1000
-MAX_SHORTENED = 1000  # first words of names, up to which a query may name a speaker by a beginning
 SHORTEST_NAME = 3  # letters of such a beginning
 # A table from row to place is kept up to this many rows for each record.
 MAX_SPAN = 8
@@ -74,7 +74,7 @@ class Names:
 
     def _begun_by(self, word: str) -> list[tuple[int, frozenset[str]]]:
         alike = self.by_first_word.get(word, [])
-        if alike or len(word) < SHORTEST_NAME or len(self.by_first_word) > MAX_SHORTENED:
+        if alike or len(word) < SHORTEST_NAME or len(self.by_first_word) > MAX_ALIKE:
             return alike
         return [
             one
@@ -160,11 +160,6 @@ class Layout:
     def threaded(self) -> bool:
         """Whether any record has a thread."""
         return bool((self.source >= 0).any())
-
-    @cached_property
-    def has_neighbors(self) -> bool:
-        """Whether any thread has several turns."""
-        return bool(((self.thread[1:] == self.thread[:-1]) & (self.source[1:] >= 0)).any())
 
     def find_speakers(self, words: set[str], short: Collection[int] = ()) -> list[int]:
         """Return the speakers whose whole names occur in the words, and those named in short.

@@ -29,7 +29,6 @@ from memrelay.memory.search.fusion import (
     boost_dated,
     fuse,
     raise_dated,
-    raise_minimum,
     semantic_scores,
 )
 from memrelay.memory.search.granularities import BYTES_PER_PLACE, Granularities
@@ -40,7 +39,6 @@ from memrelay.memory.search.rerank import SKIMMED, Reader, rerank, take_turns
 from memrelay.memory.search.results import (
     Floats,
     Ranked,
-    RetrieverScores,
     ScoreFactors,
     SearchContext,
     best_places,
@@ -349,9 +347,9 @@ class Ranker:
             vector = self._vectors.search(context, compared)
         most = initial_pool_size(limit)
         vector, scores, places = _score_best(vector, semantic_scores, context, most)
-        return factors.select_best(
-            _ranked(scores, places, context, most, (vector,), compared=compared), limit
-        )
+        best = best_places(scores, places, context, most)
+        ranked = Ranked(best, scores, (vector,), context, compared=compared)
+        return factors.select_best(ranked, limit)
 
     def _search_hybrid(
         self,
@@ -384,14 +382,13 @@ class Ranker:
 
             vector, scores, places = _score_best(vector, combine, context, limit)
             base = fuse(text, vector, vector_share) if times.patterns else scores
-        return _ranked(
+        return Ranked(
+            best_places(scores, places, context, limit),
             scores,
-            places,
-            context,
-            limit,
             (text,) if vector is None else (text, vector),
-            without=without,
-            base=base if times.patterns else None,
+            context,
+            without,
+            base if times.patterns else None,
             compared=compared,
         )
 
@@ -401,14 +398,13 @@ class Ranker:
         """Return (the scores, "") or (None, why there are none): words still find records."""
         try:
             with self._without_limit():
-                found = self._vectors.search(context, question, floor=floor)
+                return self._vectors.search(context, question, floor=floor), ""
         except EmbeddingFault as fault:
             return None, str(fault)
         except VectorPending as pending:
             if may_wait or not pending.is_loading:
                 raise
             return None, LOADING
-        return raise_minimum(found), ""
 
     def _read_times(
         self, context: SearchContext, question: str, language: str, zone: tzinfo
@@ -528,28 +524,6 @@ def _score_best(
     vector = vector.rescored(places)
     scores = combine(vector)
     return vector, scores, places[scores[places] > 0]
-
-
-def _ranked(
-    scores: Floats,
-    places: Places,
-    context: SearchContext,
-    limit: int,
-    arms: tuple[RetrieverScores, ...],
-    *,
-    without: str = "",
-    base: Floats | None = None,
-    compared: str = "",
-) -> Ranked:
-    return Ranked(
-        best_places(scores, places, context, limit),
-        scores,
-        arms,
-        context,
-        without,
-        base,
-        compared=compared,
-    )
 
 
 def _put_last(ranked: Ranked, rows: Rows) -> Ranked:

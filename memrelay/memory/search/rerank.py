@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from memrelay.memory.engine.row_metadata import contents
 from memrelay.memory.search.embedding.near_words import Words, near_words, words_of
-from memrelay.memory.search.granularities import idf
+from memrelay.memory.search.granularities import NEIGHBORS, idf
 from memrelay.memory.search.layout import Layout, Places
 from memrelay.memory.search.results import Floats, Ranked, ScoreFactors, rank_order
 from memrelay.memory.search.text.questions import closing_question_share, count_names
@@ -29,7 +29,6 @@ from memrelay.memory.search.vector_retriever import VectorScores
 SKIMMED = 128  # best records by score from which those to read are chosen, by signals without texts
 SKIM_SHARE = 0.7  # the share of these signals in the choice: near words make up for a part of them
 READ = 48  # records whose texts are read
-AROUND = 2  # neighbors on each side that are read with a turn
 LONGEST = 2048  # bytes read of a record
 # The amount that a signal of 1 adds to the log odds of a score.
 WEIGHTS = {
@@ -45,7 +44,6 @@ WEIGHTS = {
     "names": 0.1,
     "speaker": 0.1,
 }
-NONE = np.zeros(0, np.int32)
 Signals = dict[str, Floats]
 
 
@@ -90,7 +88,7 @@ class Reader:
         there, at = np.unique(columns, return_inverse=True)
         at = at.reshape(columns.shape)
         texts = contents(self._connection, self._layout.row[there], LONGEST)
-        own, before = at[:, AROUND], at[:, AROUND - 1]
+        own, before = at[:, NEIGHBORS], at[:, NEIGHBORS - 1]
         asking = np.zeros(len(texts), np.float32)
         for one in np.union1d(own, before):
             asking[one] = closing_question_share(texts[one])
@@ -128,7 +126,7 @@ class Reader:
         """Return a row per word of the query: its nearness to the nearest word of each text."""
         near = near_words()
         found = list(map(near.read, texts))
-        by_word = near.nearness(self._query_words.words, np.concatenate([NONE, *found]))
+        by_word = near.nearness(self._query_words.words, np.concatenate([near.numbers(()), *found]))
         table = np.zeros((len(by_word), len(texts)), np.float32)
         sizes = np.fromiter(map(len, found), np.int64)
         there = sizes > 0
@@ -210,7 +208,7 @@ def take_turns(ranked: Ranked, speakers: Sequence[int]) -> Ranked:
 
 def _windows(layout: Layout, places: Places) -> NDArray[np.int64]:
     """Return a row per place with the places of its window. Missing neighbors are itself."""
-    columns = places[:, None] + np.arange(-AROUND, AROUND + 1)
+    columns = places[:, None] + np.arange(-NEIGHBORS, NEIGHBORS + 1)
     inside = np.clip(columns, 0, len(layout) - 1)
     same = (inside == columns) & (layout.thread[inside] == layout.thread[places, None])
     return np.where(same, inside, places[:, None])

@@ -20,7 +20,6 @@ from memrelay.memory.search.text.stopwords import STOP_WORDS
 from memrelay.memory.search.text.words import in_letters
 
 SHORTEST, LONGEST = 3, 32  # characters of a word that gets a suggestion
-SAME_LETTERS = (1, 2)  # at the beginning of a word and its edits, for their lookup
 FOR_TWO = 5  # characters from which on two edits are suggested, and more for a correction
 MAX_ALIKE = 4096  # words with the same beginning that are compared
 NEIGHBORHOOD = 64  # code points of a script around a letter
@@ -142,8 +141,7 @@ def _held(word: str, edits: Collection[str], vocabulary: Vocabulary) -> dict[str
     Most begin as the word does. Reading all words with that beginning is faster than looking each
     edit up, unless there are too many.
     """
-    for letters in SAME_LETTERS:
-        beginning = word[:letters]
+    for beginning in (word[:1], word[:2]):
         alike = vocabulary.beginning(beginning, MAX_ALIKE)
         if len(alike) < MAX_ALIKE:
             found = vocabulary.among([one for one in edits if not one.startswith(beginning)])

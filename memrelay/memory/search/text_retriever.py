@@ -6,7 +6,7 @@ The sum finds a quarter more relevant records than the record alone (docs/recall
 
 import math
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence, Set
 from dataclasses import dataclass
 from itertools import zip_longest
 
@@ -61,8 +61,8 @@ class TextScores(RetrieverScores):
     terms: tuple[tuple[Term, Places], ...]  # each term that was scored, and the places that hold it
     left_out: tuple[Term, ...]  # terms that too many records hold
     coverage: float  # the largest share of the query that one window holds, by weight
-    speakers: tuple[int, ...]  # speakers named in the query
-    names: frozenset[str]  # the words of their names, also in short
+    speakers: Sequence[int]  # speakers named in the query
+    names: Set[str]  # the words of their names, also in short
     min_coverage: float  # the coverage below which no term is scored
     all_terms: tuple[Term, ...]  # all terms of the query
     # BM25 of the record, its window and its segment, by place; of the record alone without threads
@@ -98,10 +98,16 @@ def score_text(
     count little.
     """
     layout = context.layout
-    ordinary = times.words.union(stop_words_of(query, language))
-    short = layout.names.find_short_names(_capitalized(query) - ordinary)
-    terms = _find_terms(
-        context, query, stems, language, times=times, asking=asking, understood=short
+    stop_words = stop_words_of(query, language)
+    short = layout.names.find_short_names(_capitalized(query) - times.words.union(stop_words))
+    parsed = parse_terms(query, context, stems, language)
+    found = [term for term in parsed if term.text not in times.relative_words]
+    terms = correct_terms(
+        emphasize(found, asking, stems),
+        context,
+        stems,
+        language,
+        understood=times.words.union(short),
     )
     words = set(plain_tokens(" ".join((*query.words, *query.phrases))))
     named = layout.find_speakers(words | {term.meant for term in terms}, short.values())
@@ -111,7 +117,7 @@ def score_text(
     counted = [term for term in terms if term.records or term.text not in times.words]
     total = max(sum(term.weight(len(layout)) for term in counted), 1e-6)
     covered = _coverage(largest, left_out, total, len(layout))
-    least = _min_coverage(query, language, total, len(layout)) if floor else 0.0
+    least = _min_coverage(stop_words, total, len(layout)) if floor else 0.0
     if covered < least and not named:
         raw, held, left_out = np.zeros_like(raw), (), ()
     if len(named) == 1:
@@ -120,36 +126,7 @@ def score_text(
     names = layout.names.words_in_names(named)
     names |= {word for word, number in short.items() if number in named}
     return TextScores(
-        "text",
-        raw,
-        score,
-        held,
-        left_out,
-        covered,
-        tuple(named),
-        frozenset(names),
-        least,
-        tuple(terms),
-        parts,
-    )
-
-
-def _find_terms(
-    context: SearchContext,
-    query: Query,
-    stems: Stems,
-    language: str,
-    *,
-    times: Times,
-    asking: str,
-    understood: Collection[str],
-) -> list[Term]:
-    """Return the terms of a query, weighted and corrected, without relative times."""
-    parsed = parse_terms(query, context, stems, language)
-    found = [term for term in parsed if term.text not in times.relative_words]
-    emphasized = emphasize(found, asking, stems)
-    return correct_terms(
-        emphasized, context, stems, language, understood=times.words.union(understood)
+        "text", raw, score, held, left_out, covered, named, names, least, tuple(terms), parts
     )
 
 
@@ -173,13 +150,13 @@ def _coverage(largest: float, left_out: Iterable[Term], total: float, records: i
     return min(held / total, 1.0)
 
 
-def _min_coverage(query: Query, language: str, total: float, records: int) -> float:
+def _min_coverage(stop_words: Collection[str], total: float, records: int) -> float:
     """Return the share of the query that a window must hold.
 
     The weight of a term is about -ln of the share of records that hold it. So e^-w of all windows
     hold terms of the weight w together by chance.
     """
-    if len(stop_words_of(query, language)) >= QUESTION_STOP_WORDS:
+    if len(stop_words) >= QUESTION_STOP_WORDS:
         return MIN_COVERAGE_QUESTION
     usual = np.interp(
         math.log(max(records, 1)),

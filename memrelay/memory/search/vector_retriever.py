@@ -70,10 +70,6 @@ class VectorScores(RetrieverScores):
         return replace(self, raw=raw, score=score, standalone=standalone)
 
 
-NONE = np.zeros(0, np.float32)
-EMPTY_SCORES = VectorScores("vector", NONE, NONE, np.zeros(0, bool), 0.0, NONE)
-
-
 class VectorArm:
     """The vectors of one store. The ranker and the vector table report changes to it."""
 
@@ -97,7 +93,8 @@ class VectorArm:
             raise EmbeddingFault(NO_EMBEDDER)
         one = self._table.serving()
         if one is None and not len(context.layout):
-            return EMPTY_SCORES
+            none = np.zeros(0, np.float32)
+            return VectorScores("vector", none, none, none > 0, 0.0, none)
         if one is None:
             raise EmbeddingFault(NO_VECTORS)
         vector, embedder = meaning.questions.ask(question, one.fingerprint)

@@ -11,27 +11,10 @@ LOOKED_AT = 4  # words after `which` that may be the plural noun
 _NAME = re.compile(r"(?<=[a-z,] )(?:[A-Z][a-z]|[\"\u201c])")
 _WORD = re.compile(r"[a-z']+")
 _COUNTS = {"many", "often", "both", "all"}
-_VERBS = frozenset(
-    [
-        "does",
-        "do",
-        "did",
-        "is",
-        "was",
-        "has",
-        "had",
-        "can",
-        "could",
-        "would",
-        "will",
-        "should",
-        "may",
-        "might",
-        "must",
-        "to",
-        "that",
-    ]
-)
+_VERBS = {
+    *("does", "do", "did", "is", "was", "has", "had", "can", "could", "would"),
+    *("will", "should", "may", "might", "must", "to", "that"),
+}
 _AUXILIARIES = {"do", "does", "did", "to"}
 _PERFECT = {"what", "which", "where", "who"}
 _SINGULAR_ENDINGS = ("ss", "us", "is", "'s")
