@@ -8,9 +8,12 @@ from tests.support.client import make_envelope
 from tests.support.program import Program
 
 
-def found(served: Program, words: str) -> list[str]:
-    (records,) = served.run("say", "memory_test", f"/search {words}").lines
-    return [record["content"] for record in records]
+def found(served: Program, word: str) -> list[str]:
+    """Return the texts with this word. The tests share a store, and a search also finds texts that
+    are near.
+    """
+    (records,) = served.run("say", "memory_test", f"/search {word}").lines
+    return [record["content"] for record in records if word in record["content"]]
 
 
 def test_send_prints_the_id_of_the_message_on_the_bus(served: Program) -> None:
