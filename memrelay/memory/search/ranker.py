@@ -156,7 +156,7 @@ class Ranker:
             ranked = self._search_hybrid(
                 context,
                 query,
-                initial_pool_size(most),
+                max(initial_pool_size(limit), most),
                 language,
                 question=question,
                 floor=floor,
