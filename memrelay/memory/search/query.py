@@ -34,7 +34,7 @@ WRONG_MODE = (
     "recency and importance change the order of ranked searches: "
     "set `mode` to hybrid or semantic with them"
 )
-# What rereads the best records: a model.
+# `model`: a cross-encoder rereads the best records.
 Rerank = Literal["model"]
 WRONG_RERANK = (
     "`rerank` changes the order of hybrid searches without weights: "
